@@ -16,7 +16,7 @@ type DialConfig struct {
 // connector. Dial suits a protocol that needs no data of the peer's acceptance before the
 // handshake ends.
 //
-// Errors: those of Connector.Bind, Connect and CompleteConnect.
+// Errors: the errors of Connector.Bind, Connect and CompleteConnect.
 func Dial(ctx context.Context, a Adapter, qp QueuePair, remote Addr, cfg DialConfig) (Connector, error) {
 	c, err := a.CreateConnector()
 	if err != nil {
@@ -41,7 +41,7 @@ func dial(ctx context.Context, c Connector, qp QueuePair, remote Addr, cfg DialC
 
 // Listen makes a listener of the adapter that takes connections at local.
 //
-// Errors: those of Listener.Bind and Listen.
+// Errors: the errors of Listener.Bind and Listen.
 func Listen(ctx context.Context, a Adapter, local Addr, backlog int) (Listener, error) {
 	l, err := a.CreateListener()
 	if err != nil {

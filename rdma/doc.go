@@ -1,7 +1,7 @@
 // Package rdma is the interface between users and providers of remote direct memory
 // access. It restates version 2 of the NetworkDirect service provider interface as Go
-// interfaces and values. The providers, such as rdma/iwarp, implement it and know neither
-// each other nor their users.
+// interfaces and values. The providers, such as rdma/iwarp, implement it. They depend
+// neither on each other nor on their users.
 //
 // # Objects
 //

@@ -73,26 +73,25 @@ type AdapterInfo struct {
 	MaxRegistrationSize uint64
 	// MaxWindowSize bounds one memory window.
 	MaxWindowSize uint64
-	// MaxInitiatorSGE bounds the entries of a send or a write, MaxReceiveSGE
-	// those of a receive, MaxReadSGE those of a read.
+	// MaxInitiatorSGE bounds the entries of a send or a write, MaxReceiveSGE the entries
+	// of a receive, MaxReadSGE the entries of a read.
 	MaxInitiatorSGE, MaxReceiveSGE, MaxReadSGE int
 	// MaxTransferLength bounds the sum of the lengths of one request.
 	MaxTransferLength uint32
 	// MaxInlineDataSize bounds the data of one inline request.
 	MaxInlineDataSize int
-	// MaxInboundReadLimit bounds the reads of a peer in progress on one
-	// connection, MaxOutboundReadLimit those of this side.
+	// MaxInboundReadLimit bounds the peer's reads in progress on one connection,
+	// MaxOutboundReadLimit this side's reads.
 	MaxInboundReadLimit, MaxOutboundReadLimit int
 	// MaxReceiveQueueDepth and the other three bound the depths of the queues. A
 	// MaxSharedReceiveQueueDepth of 0 means that there are no shared receive queues.
 	MaxReceiveQueueDepth, MaxInitiatorQueueDepth        int
 	MaxSharedReceiveQueueDepth, MaxCompletionQueueDepth int
-	// InlineRequestThreshold is the size up to which inline data is faster,
-	// LargeRequestThreshold the size from which a read or write is faster than a
-	// send.
+	// Up to InlineRequestThreshold bytes, inline data is faster. From
+	// LargeRequestThreshold bytes, a read or write is faster than a send.
 	InlineRequestThreshold, LargeRequestThreshold int
-	// MaxCallerData bounds the private data of a Connect, MaxCalleeData that of
-	// an Accept or a Reject.
+	// MaxCallerData bounds the private data of a Connect, MaxCalleeData the private data
+	// of an Accept or a Reject.
 	MaxCallerData, MaxCalleeData int
 	// Caps are the optional capabilities.
 	Caps Caps

@@ -43,7 +43,7 @@ func TestStatusMeanings(t *testing.T) {
 	}
 }
 
-func TestCanceledByIsBoth(t *testing.T) {
+func TestCanceledByHasStatusAndCause(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	err := rdma.CanceledBy(ctx, "connect", "somewhere")
@@ -60,7 +60,7 @@ func TestCanceledByIsBoth(t *testing.T) {
 }
 
 // Source: [ND Op flags]
-func TestFlagsLegal(t *testing.T) {
+func TestOpAllowsItsFlags(t *testing.T) {
 	for _, c := range []struct {
 		op    rdma.Op
 		flags rdma.Flags

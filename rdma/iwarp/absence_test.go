@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The reader stays away for longer while other goroutines read. It returns soon when they
-// stop, and in the end also where the processors are busy.
+// The reader stays away longer while other goroutines read. It returns soon after they
+// stop, and finally also if the processors are busy.
 func TestReaderAbsenceDoublesWhileOthersRead(t *testing.T) {
 	type turn struct {
 		Read bool
@@ -47,10 +47,11 @@ func TestReaderAbsenceDoublesWhileOthersRead(t *testing.T) {
 	})
 }
 
-// Goroutines that can run at the end of the reader's absence have a turn before the
-// reader checks whether others read, also with one processor, where timers come first.
-// The scheduler may differ now and then, but not mostly. After a read by others the
-// reader stays away for longer, and its next absence begins as the first in any case.
+// At the end of the reader's absence, runnable goroutines run before the reader checks
+// whether other goroutines read. This holds with one processor too, where timers come
+// first. The scheduler may differ sometimes, but not mostly. After a read by another
+// goroutine the reader stays away longer. Its next absence begins with the initial time
+// in any case.
 func TestOtherGoroutinesRunBeforeTheReader(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	_, server := linkedPair(t)
@@ -59,7 +60,7 @@ func TestOtherGoroutinesRunBeforeTheReader(t *testing.T) {
 	const rounds = 20
 	stayed := 0
 	for range rounds {
-		const long = int64(time.Hour) // so that the timer never runs out by itself
+		const long = int64(time.Hour) // long enough that the timer never expires
 		p.absence.Store(long)
 		p.wanted.Store(true)
 		c.interrupt()
@@ -91,7 +92,7 @@ func TestOtherGoroutinesRunBeforeTheReader(t *testing.T) {
 	}
 }
 
-// With one processor a poller without results yields at every emptyLooks looks.
+// With one processor, a poller without results yields at every emptyLooks looks.
 func TestEmptyLooksYieldOnOneProcessor(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	_, server := linkedPair(t)

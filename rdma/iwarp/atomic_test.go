@@ -11,10 +11,10 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// Both operations agree with a model that computes bit by bit.
+// Both operations agree with a model that computes each bit.
 //
 // Source: [RFC 7306 §5.1.1], [RFC 7306 §5.1.2]
-func TestAtomicArithmetic(t *testing.T) {
+func TestAtomicsAgreeWithBitModel(t *testing.T) {
 	for _, c := range []struct {
 		old, want uint64
 		req       frame.AtomicRequest
@@ -27,7 +27,7 @@ func TestAtomicArithmetic(t *testing.T) {
 		{7, 9, frame.AtomicRequest{Op: frame.AtomicCompareSwap, Data: 9, Mask: ^uint64(0), CompareData: 7, CompareMask: ^uint64(0)}},
 		{7, 7, frame.AtomicRequest{Op: frame.AtomicCompareSwap, Data: 9, Mask: ^uint64(0), CompareData: 8, CompareMask: ^uint64(0)}},
 		{0xAB12, 0xAB34, frame.AtomicRequest{Op: frame.AtomicCompareSwap, Data: 0xFF34, Mask: 0xFF, CompareData: 0xAB00, CompareMask: 0xFF00}},
-		{7, 9, frame.AtomicRequest{Op: frame.AtomicCompareSwap, Data: 9, Mask: ^uint64(0), CompareData: 1}}, // compares nothing
+		{7, 9, frame.AtomicRequest{Op: frame.AtomicCompareSwap, Data: 9, Mask: ^uint64(0), CompareData: 1}}, // compares no bit
 	} {
 		if got := c.req.After(c.old); got != c.want {
 			t.Errorf("%x by %+v is %x, want %x", c.old, c.req, got, c.want)
@@ -51,10 +51,10 @@ func atomicSegment(msn uint32) frame.Segment {
 	return frame.UntaggedSegment(frame.OpAtomicRequest, frame.QueueRequest, msn, 0, true)
 }
 
-// The requests of this side are right byte by byte, and the answers are placed.
+// The requests of this side have the right bytes, and the answers are placed.
 //
 // Source: [RFC 7306 §5.2.1], [RFC 7306 §5.2.2]
-func TestAtomicFrames(t *testing.T) {
+func TestAtomicRequestBytes(t *testing.T) {
 	e, p := connectReads(t, CRCOff, readyWrite)
 	at := rdma.RemoteAddr{Addr: 0x1008, Token: 0x01020304}
 	fillRandom(e.buf[:32], 7)
@@ -91,10 +91,10 @@ func TestAtomicFrames(t *testing.T) {
 	}
 }
 
-// Both operations are sent among reads; the answers come in the order of the requests.
+// Both operations are sent between reads. The answers come in the order of the requests.
 //
 // Source: [RFC 7306 §5.2.2], [RFC 7306 §5.1]
-func TestAtomicAnswers(t *testing.T) {
+func TestAtomicAnswersKeepOrder(t *testing.T) {
 	e, p := connectReads(t, CRCOn, readyWrite)
 	binary.NativeEndian.PutUint64(e.buf[16:], 40)
 	e.recv(1, 0, 1)
@@ -128,7 +128,7 @@ func TestAtomicAnswers(t *testing.T) {
 	}
 }
 
-// atomicTerminates are the atomic operations that a peer must not request.
+// atomicTerminates are atomic operations that a peer must not request.
 var atomicTerminates = []struct {
 	name   string
 	change func(s *frame.Segment, r *frame.AtomicRequest)
@@ -149,10 +149,10 @@ var atomicTerminates = []struct {
 	{"not the last", func(s *frame.Segment, _ *frame.AtomicRequest) { s.DDP &^= frame.DDPLast }, 52, []byte{0x02, 0xFF, 0xC0, 0}},
 }
 
-// The memory is unchanged, and the Terminate has the header of DDP and none of RDMAP.
+// The memory is unchanged, and the Terminate has the DDP header but no RDMAP header.
 //
 // Source: [RFC 7306 §5.1], [RFC 7306 §8], [RFC 5040 §4.8]
-func TestAtomicTerminate(t *testing.T) {
+func TestInvalidAtomicEndsWithTerminate(t *testing.T) {
 	for _, c := range atomicTerminates {
 		for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
 			e, p := connectReads(t, crc, readyWrite)
@@ -175,7 +175,7 @@ func TestAtomicTerminate(t *testing.T) {
 // An atomic operation needs the rights of remote read and of remote write.
 //
 // Source: [RFC 5042 §6.3.2], [RFC 7306 §5]
-func TestAtomicRights(t *testing.T) {
+func TestAtomicNeedsBothRights(t *testing.T) {
 	for _, access := range []rdma.Access{rdma.AccessRemoteRead, rdma.AccessRemoteWrite, rdma.AccessLocalWrite | rdma.AccessRemoteRead} {
 		e, p := connectReads(t, CRCOn, readyWrite)
 		mr, err := e.a.RegisterMemory(t.Context(), e.buf, access)
@@ -226,7 +226,7 @@ func TestTooManyAtomicsEndTheConnection(t *testing.T) {
 // At most as many atomics and reads are sent as the peer accepts.
 //
 // Source: [RFC 7306 §5], [RFC 5040 §5.2]
-func TestAtomicOutbound(t *testing.T) {
+func TestAtomicsStayWithinOutboundLimit(t *testing.T) {
 	e, p := connectReads(t, CRCOff, readyWrite)
 	at := rdma.RemoteAddr{Addr: 8, Token: 9}
 	e.post(
@@ -296,10 +296,10 @@ func atomicAnswer(f func(*frame.Segment, *frame.AtomicResponse), n int) func(*ra
 	}
 }
 
-// Only the right answer, in its turn, is placed.
+// Only the right answer in its turn is placed.
 //
 // Source: [RFC 7306 §5.2.2], [RFC 5041 §7]
-func TestAtomicResponses(t *testing.T) {
+func TestWrongAtomicResponseIsRefused(t *testing.T) {
 	for _, c := range atomicAnswerTerminates {
 		e, p := connectReads(t, CRCOn, readyWrite)
 		e.post(rdma.Request{Op: rdma.OpFetchAdd, ID: 9, SGL: e.sgl(0, 8), Remote: rdma.RemoteAddr{Addr: 8, Token: 9}})

@@ -16,7 +16,7 @@ import (
 	"lwio/rdma"
 )
 
-// tcpPair returns both ends of a TCP connection over loopback, the floor of the
+// tcpPair returns both ends of a TCP connection over loopback. It is the floor of the
 // benchmarks.
 func tcpPair(b *testing.B) (client, server net.Conn) {
 	b.Helper()
@@ -40,7 +40,7 @@ func tcpPair(b *testing.B) (client, server net.Conn) {
 	return client, server
 }
 
-// waitFor polls results, sleeping between.
+// waitFor polls results and sleeps between polls.
 func waitFor(cq rdma.CompletionQueue, results []rdma.Result) (int, error) {
 	for {
 		n, err := cq.Poll(results)
@@ -53,7 +53,7 @@ func waitFor(cq rdma.CompletionQueue, results []rdma.Result) (int, error) {
 	}
 }
 
-// pollFor polls results without a pause; with one processor it yields.
+// pollFor polls results without a pause. With one processor it yields.
 func pollFor(cq rdma.CompletionQueue, results []rdma.Result) (int, error) {
 	for {
 		if n, err := cq.Poll(results); n > 0 || err != nil {
@@ -62,10 +62,11 @@ func pollFor(cq rdma.CompletionQueue, results []rdma.Result) (int, error) {
 	}
 }
 
-// waiting is how a side waits for results.
+// waiting is a way to wait for results.
 type waiting func(rdma.CompletionQueue, []rdma.Result) (int, error)
 
-// echo answers receives with sends, that many times or until the connection ends.
+// echo answers receives with sends, the given number of times or until the connection
+// ends.
 func echo(e *side, n, times int, wait waiting) {
 	results := make([]rdma.Result, 16)
 	recv := []rdma.ReceiveRequest{{SGL: e.sgl(0, n)}}
@@ -92,7 +93,7 @@ func echo(e *side, n, times int, wait waiting) {
 	}
 }
 
-// spinConn is a TCP connection whose reads look again and again.
+// spinConn is a TCP connection whose Read repeats until there is data.
 type spinConn struct {
 	net.Conn
 	raw syscall.RawConn
@@ -132,11 +133,11 @@ func (s *spinConn) Read(p []byte) (int, error) {
 	}
 }
 
-// rounds is how many exchanges make one turn of an interleaved benchmark.
+// rounds is the number of exchanges in one turn of an interleaved benchmark.
 const rounds = 500
 
-// BenchmarkPingPong sends 64 bytes there and back, both sides asleep or polling
-// between, in turns with a TCP connection that does the same.
+// BenchmarkPingPong sends 64 bytes back and forth, with both sides asleep or polling. Its
+// turns alternate with the same exchange over a TCP connection.
 func BenchmarkPingPong(b *testing.B) {
 	for _, polled := range []bool{false, true} {
 		for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
@@ -236,9 +237,9 @@ func ping(b *testing.B, e *side, size int, wait waiting) {
 	}
 }
 
-// BenchmarkWrite streams RDMA writes with a number of them in flight. The other side
+// BenchmarkWrite streams RDMA writes with several of them in flight. The other side
 // answers a send at the end of each turn. The turns alternate with a TCP stream of the
-// same bytes in writes of at most 64 KiB, gathered by the same number.
+// same bytes, in gathered writes of at most 64 KiB.
 func BenchmarkWrite(b *testing.B) {
 	for _, size := range []int{4 << 10, 64 << 10, 512 << 10, 1 << 20} {
 		for _, crc := range []CRCPolicy{CRCOff, CRCOn} {
@@ -287,7 +288,7 @@ func benchWrite(b *testing.B, size int, crc CRCPolicy) {
 	b.ReportMetric(float64(f)/float64(o), "rate/tcp")
 }
 
-// sinkAndAnswer reads total bytes again and again and answers each time with one.
+// sinkAndAnswer reads total bytes repeatedly, and answers each time with one byte.
 func sinkAndAnswer(c net.Conn, total int) {
 	buf := make([]byte, 256<<10)
 	for got := 0; ; {

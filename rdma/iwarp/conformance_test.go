@@ -10,11 +10,11 @@ import (
 	"lwio/rdma/rdmatest"
 )
 
-// Revision 1 of MPA has no message by which the active side completes, so that Accept
-// cannot wait for it.
+// Revision 1 of MPA has no message for the end of CompleteConnect, so Accept cannot wait
+// for it.
 const noCompletion = "MPA revision 1 has no message for CompleteConnect: Accept does not wait for it"
 
-// ways are the configurations of the suite, and for each the cases that it does not pass.
+// ways are the configurations of the suite, with the cases that each does not pass.
 // Source: [ND §9]
 var ways = map[string]struct {
 	cfg  *iwarp.Config
@@ -66,8 +66,8 @@ func TestConformanceCases(t *testing.T) {
 	}
 }
 
-// Random operations agree with a model: a million of them are -rapid.checks=1000
-// -rapid.steps=1000.
+// Random operations agree with a model. -rapid.checks=1000 -rapid.steps=1000 makes a
+// million of them.
 //
 // Source: [ND QueuePair]
 func TestRandomOperations(t *testing.T) {

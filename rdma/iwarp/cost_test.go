@@ -8,11 +8,11 @@ import (
 	"lwio/rdma"
 )
 
-// Messages of many sizes are moved both ways without an allocation once the queues have
-// grown.
+// Messages of many sizes are moved in both directions without an allocation when the
+// queues have grown.
 //
 // Source: [ND QueuePair.Send]
-func TestNoAllocations(t *testing.T) {
+func TestMessagesDoNotAllocate(t *testing.T) {
 	if raceEnabled {
 		skip.Test(t, "the race detector empties pools")
 	}

@@ -7,7 +7,7 @@ import (
 	"lwio/rdma"
 )
 
-// The queue and the connections on it end; others continue.
+// The queue and the connections on it end. Other connections continue.
 //
 // Source: [ND CompletionQueue.Notify], [RFC 5042 §6.4.3.1]
 func TestCompletionQueueOverrunEndsConnections(t *testing.T) {

@@ -1,4 +1,4 @@
-// Package iwarp is an RDMA provider that speaks iWARP over TCP in user space: MPA framing
+// Package iwarp is an RDMA provider for iWARP over TCP in user space: MPA framing
 // (RFC 5044, RFC 6581), DDP (RFC 5041) and RDMAP (RFC 5040), in pure Go, without
 // privileges or special hardware.
 //

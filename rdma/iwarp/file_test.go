@@ -27,7 +27,7 @@ func testFile(t testing.TB, data []byte) *os.File {
 // reads between them.
 //
 // Source: [OP-92i]
-func TestFileAndFrames(t *testing.T) {
+func TestFileArrivesInAllConfigurations(t *testing.T) {
 	data := make([]byte, 1<<20+5)
 	fillRandom(data, 3)
 	f := testFile(t, data)
@@ -73,8 +73,7 @@ func TestFileCloseFailsItsRequests(t *testing.T) {
 	e.want(rdma.OpWrite, 1, rdma.StatusAccessViolation)
 }
 
-// A goroutine that must not wait for a disk leaves the file to the writing goroutine,
-// which sends it.
+// A goroutine that must not wait for a disk leaves the file to the writing goroutine.
 //
 // Source: [OP-92i]
 func TestUncachedFileIsReadByTheWriter(t *testing.T) {
@@ -109,13 +108,13 @@ func TestUncachedFileIsReadByTheWriter(t *testing.T) {
 	}
 }
 
-// A file that ends in the middle of a write, and grows again, has ended for the request:
-// the rest are zeros and do not count.
+// A file that ends in the middle of a write and then grows again counts as ended for the
+// request. The rest of the data is zero and does not count.
 //
 // Source: [OP-92i]
 func TestShrunkFileEndsWithZeros(t *testing.T) { testFileShrinks(t, nil) }
 
-// A file that cannot be read any further has ended for the request too; the connection
+// A file that becomes unreadable counts as ended for the request too. The connection
 // continues.
 func TestUnreadableFileEndsWithZeros(t *testing.T) { testFileShrinks(t, syscall.EIO) }
 
@@ -129,7 +128,7 @@ func testFileShrinks(t *testing.T, end error) {
 	r := &client.qp.(*queuePair).c.tx.framer.files // reads as if all pages stayed in memory
 	calls := 0
 	r.fn = func(uintptr) {
-		if calls++; calls == 2 { // the file is short
+		if calls++; calls == 2 { // the file is short now
 			r.n, r.err = 0, end
 			return
 		}

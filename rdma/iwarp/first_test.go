@@ -10,10 +10,10 @@ import (
 )
 
 // A peer whose first frame breaks a rule gets a Terminate: always from the active side,
-// from the passive side if the frame itself was valid.
+// and from the passive side if the frame itself was valid.
 //
 // Source: [RFC 5040 §4.8], [RFC 5044 §7.1.2 rule 4]
-func TestFirstFrameWrong(t *testing.T) {
+func TestWrongFirstFrameEndsWithTerminate(t *testing.T) {
 	wrong := frame.TaggedSegment(frame.OpWrite, 0xDEADBE01, 0, true)
 	badCRC := func(p *rawPeer) []byte {
 		b := p.frame(wrong, make([]byte, 4))
@@ -51,8 +51,8 @@ func TestFirstFrameWrong(t *testing.T) {
 	}
 }
 
-// acceptRaw connects a side to a raw peer that asks for no first message, and returns in
-// full operation.
+// acceptRaw connects a side to a raw peer that asks for no first message. It returns a
+// connection in full operation.
 func acceptRaw(t *testing.T) (*side, *rawPeer) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -13,12 +13,12 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// FuzzReader feeds arbitrary bytes to a connection in full operation: all receives end,
+// FuzzReader feeds arbitrary bytes to a connection in full operation. All receives end,
 // no memory outside the region changes, and the connection ends with the stream.
 //
 // Source: [RFC 5042 §6], [RFC 5041 §7]
 func FuzzReader(f *testing.F) {
-	memory := make([]byte, 64<<10) // on a page of its own
+	memory := make([]byte, 64<<10) // on separate pages
 	model := newFuzzTarget(f, memory)
 	token, base, windowAt := uint32(model.at.Token), model.at.Addr, uint32(model.windowAt.Token)
 	model.a.Close()
@@ -97,8 +97,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// fuzzTarget is a queue pair with four receives in a region, and a window on that. All
-// fuzz targets have the same tokens and addresses.
+// fuzzTarget is a queue pair with four receives in a region, and a window on the region.
+// All fuzz targets have the same tokens and addresses.
 type fuzzTarget struct {
 	a            *adapter
 	cq           rdma.CompletionQueue

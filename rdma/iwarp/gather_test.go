@@ -9,7 +9,7 @@ import (
 	"lwio/rdma"
 )
 
-// countingConn counts the calls that move bytes.
+// countingConn counts the reads and writes of a connection.
 type countingConn struct {
 	net.Conn
 	reads, writes atomic.Int64
@@ -27,7 +27,7 @@ func (c *countingConn) Write(p []byte) (int, error) {
 }
 
 // Requests that are posted together are written by one call, with headers, payload and
-// trailers; one call reads many small frames.
+// trailers. One call reads many small frames.
 //
 // Source: [RFC 5044 §4]
 func TestPostsShareOneSystemCall(t *testing.T) {

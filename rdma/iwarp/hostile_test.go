@@ -11,8 +11,8 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// terminateCases are violations of the protocol, with the Terminate for each. The header
-// of the segment, which follows where the layout says so, is left out.
+// terminateCases are violations of the protocol, with the Terminate for each. want omits
+// the header of the segment, which follows if the layout flags say so.
 var terminateCases = []struct {
 	name  string
 	frame func(e *side, p *rawPeer) []byte
@@ -78,8 +78,7 @@ func untagged(f func(*frame.Segment), n int) func(*side, *rawPeer) []byte {
 	}
 }
 
-// Each wrong frame, with more data behind it, is answered by the right Terminate, byte by
-// byte.
+// Each wrong frame, with more data behind it, is answered by the right Terminate.
 //
 // Source: [RFC 5040 §4.8], [RFC 5040 §7], [RFC 5041 §7], [RFC 5042 §6.3]
 func TestViolationsAreAnsweredByTerminate(t *testing.T) {
@@ -127,7 +126,7 @@ func TestViolationsAreAnsweredByTerminate(t *testing.T) {
 }
 
 // Source: [RFC 5044 §4.4], [RFC 5044 §8]
-func TestWrongCRC(t *testing.T) {
+func TestWrongCRCEndsWithTerminate(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	e.recv(1, 0, 100)
 	frame := tagged(func(*frame.Segment, *side) {}, 8)(e, p)
@@ -146,7 +145,7 @@ func TestWrongCRC(t *testing.T) {
 }
 
 // Source: [RFC 5041 §7], [ND §9 NdSendNoReceive]
-func TestSendWithoutReceive(t *testing.T) {
+func TestSendWithoutReceiveEndsWithTerminate(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	frame := untagged(func(*frame.Segment) {}, 3)(e, p)
 	p.send(frame)
@@ -160,7 +159,7 @@ func TestSendWithoutReceive(t *testing.T) {
 // A write to a region without the right of remote write is refused.
 //
 // Source: [RFC 5042 §6.3.2]
-func TestReadOnlyRegion(t *testing.T) {
+func TestWriteToReadOnlyRegionIsRefused(t *testing.T) {
 	for _, access := range []rdma.Access{0, rdma.AccessLocalWrite, rdma.AccessRemoteRead, rdma.AccessReadSink | rdma.AccessLocalWrite} {
 		e, p := connectRaw(t, CRCOn)
 		mr, err := e.a.RegisterMemory(t.Context(), e.buf, access)
@@ -181,7 +180,7 @@ func TestReadOnlyRegion(t *testing.T) {
 // A token of another protection domain is refused.
 //
 // Source: [RFC 5042 §6.3.1]
-func TestOtherAdapterToken(t *testing.T) {
+func TestTokenOfOtherAdapterIsRefused(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	other := newSide(t, nil, shape{depth: 1, sge: 1, buf: 4096})
 	p.send(tagged(func(*frame.Segment, *side) {}, 8)(other, p))
@@ -194,7 +193,7 @@ func TestOtherAdapterToken(t *testing.T) {
 // Terminates in both bit orders are understood.
 //
 // Source: [RFC 5040 §4.8], [ND §8 row 9]
-func TestTerminateReceived(t *testing.T) {
+func TestTerminateIsReadInBothBitOrders(t *testing.T) {
 	for _, c := range []struct {
 		payload []byte
 		status  rdma.Status
@@ -250,7 +249,7 @@ func TestFramesArriveByteByByte(t *testing.T) {
 	}
 }
 
-// The end of the stream behind a whole message is an orderly end; at any other byte it is
+// The end of the stream after a whole message is an orderly end. At any other byte it is
 // not.
 //
 // Source: [RFC 5044 §8], [RFC 5040 §5.4]

@@ -8,11 +8,11 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// A write with immediate data is two frames, right byte by byte, and both kinds of the
+// A write with immediate data is two frames with the right bytes. Both kinds of the
 // message are received.
 //
 // Source: [RFC 7306 §6], [OP-86]
-func TestImmediateFrames(t *testing.T) {
+func TestImmediateDataBytes(t *testing.T) {
 	e, p := connectRaw(t, CRCOff)
 	copy(e.buf, "abcd")
 	e.post(rdma.Request{
@@ -45,10 +45,10 @@ func TestImmediateFrames(t *testing.T) {
 	}
 }
 
-// Immediate data needs a receive as a Send does.
+// Immediate data needs a receive, like a Send.
 //
 // Source: [RFC 7306 §6], [RFC 5041 §7]
-func TestImmediateWithoutReceive(t *testing.T) {
+func TestImmediateWithoutReceiveEndsWithTerminate(t *testing.T) {
 	_, p := connectRaw(t, CRCOn)
 	p.fpdu(frame.UntaggedSegment(frame.OpImmediate, frame.QueueSend, 1, 0, true), make([]byte, 8))
 	if got := p.wantTerminate(); !bytes.Equal(got[:4], []byte{0x12, 2, 0xC0, 0}) {

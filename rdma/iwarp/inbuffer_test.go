@@ -8,10 +8,10 @@ import (
 )
 
 // A connection with a few bytes of an unfinished frame holds no buffer, and loses none of
-// them.
+// these bytes.
 //
 // Source: [RFC 5042 §6.4]
-func TestPartOfAFrameHasNoBuffer(t *testing.T) {
+func TestPartialFrameHoldsNoBuffer(t *testing.T) {
 	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
 		e, p := connectRaw(t, crc)
 		x := &e.qp.(*queuePair).c.rx

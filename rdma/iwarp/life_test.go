@@ -71,11 +71,11 @@ func TestResetByPeerEndsAllRequests(t *testing.T) {
 	}
 }
 
-// A peer that does not read stalls the queue, never a post, and Close does not wait for
-// it for long.
+// A peer that does not read stalls the queue, but never a post. Close does not wait long
+// for such a peer.
 //
 // Source: [ND QueuePair.Send], [ND QueuePair.Flush], [RFC 5042 §6.4]
-func TestStalledPeer(t *testing.T) {
+func TestStalledPeerDoesNotBlockPosts(t *testing.T) {
 	for _, end := range []string{"disconnect", "reset", "close", "flush", "region"} {
 		t.Run(end, func(t *testing.T) {
 			e, p := connectRawTo(t, &Config{CRC: CRCOff, DrainTimeout: 10 * time.Millisecond})
@@ -106,7 +106,7 @@ func TestStalledPeer(t *testing.T) {
 				p.nc.Close()
 				first = rdma.StatusIOTimeout
 			case "flush":
-				// The one in progress ends as it would, with the connection.
+				// The request in progress is not flushed; it ends with the connection.
 				e.qp.Flush()
 				p.nc.Close()
 				first = rdma.StatusIOTimeout
@@ -157,10 +157,10 @@ func TestFlushCancelsQueuedRequests(t *testing.T) {
 	idle.want(rdma.OpReceive, 1, rdma.StatusCanceled)
 }
 
-// A receive that is being filled ends as it would.
+// A flush does not change the receive that is being filled.
 //
 // Source: [ND QueuePair.Flush]
-func TestFlushDuringMessage(t *testing.T) {
+func TestFlushKeepsReceiveInProgress(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	e.recv(1, 0, 8)
 	e.recv(2, 0, 8)
@@ -181,7 +181,7 @@ func TestFlushDuringMessage(t *testing.T) {
 	e.want(rdma.OpReceive, 2, rdma.StatusCanceled)
 }
 
-// The slots of silent requests are free again once a later one has its result.
+// The slots of silent requests are free again when a later request has its result.
 //
 // Source: [ND QueuePair.Send]
 func TestSilentSuccessHasNoResult(t *testing.T) {
@@ -232,7 +232,7 @@ func TestPostRefusesInvalidRequests(t *testing.T) {
 	}
 }
 
-// Regions are closed while a peer writes to them: no byte changes after Close has
+// Regions are closed while a peer writes to them. No byte changes after Close has
 // returned, and the connection ends.
 //
 // Source: [ND MemoryRegion.Deregister], [RFC 5042 §6.3.1]
@@ -262,7 +262,7 @@ func TestRegionCloseIsFinal(t *testing.T) {
 			}
 		}()
 		for range 20 {
-			time.Sleep(time.Millisecond) // lets some writes through; their number does not matter
+			time.Sleep(time.Millisecond) // lets some writes arrive; their number does not matter
 		}
 		mr.Close()
 		after := bytes.Clone(target)

@@ -13,7 +13,7 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// negotiation is one combination of the wishes of two sides.
+// negotiation is one combination of the settings of two sides.
 type negotiation struct {
 	way                     string // revision, and the ready-to-receive message
 	peerCRC, ownCRC         bool
@@ -25,7 +25,8 @@ func (n negotiation) String() string {
 	return fmt.Sprintf("%s crc %v %v markers %v %v private %d", n.way, n.peerCRC, n.ownCRC, n.peerMarkers, n.ownMarkers, n.private)
 }
 
-// config returns the config of this side, which begins with at most the revision.
+// config returns the config of this side. It begins with at most the revision of the
+// negotiation.
 func (n negotiation) config() *Config {
 	cfg := &Config{Markers: n.ownMarkers, Revision: int(n.way[0] - '0')}
 	if !n.ownCRC {
@@ -34,7 +35,7 @@ func (n negotiation) config() *Config {
 	return cfg
 }
 
-// negotiations lists all combinations of flags, with the sizes of private data in turn.
+// negotiations lists all combinations of flags. The sizes of the private data alternate.
 func negotiations(ways ...string) []negotiation {
 	var all []negotiation
 	bools := []bool{false, true}
@@ -55,8 +56,8 @@ func negotiations(ways ...string) []negotiation {
 	return all
 }
 
-// startupBytes makes a start-up frame without the help of the codec. enhanced are the
-// words of revision 2, or none.
+// startupBytes makes a start-up frame without the codec. enhanced are the words of
+// revision 2, or nil.
 func startupBytes(key string, markers, crc bool, revision byte, enhanced []byte, private []byte) []byte {
 	flags := byte(0)
 	if markers {
@@ -73,8 +74,8 @@ func startupBytes(key string, markers, crc bool, revision byte, enhanced []byte,
 	return append(append(b, enhanced...), private...)
 }
 
-// stream returns the first bytes of a side: a marker if the other side wants them, then
-// frames, given without their CRCs.
+// stream returns the first bytes of a side: a marker if the other side wants markers,
+// then the frames, which are given without their CRCs.
 func stream(t testing.TB, markers, crc bool, frames ...string) []byte {
 	var out []byte
 	for i, f := range frames {
@@ -102,12 +103,12 @@ const (
 	frameHi       = "0014 4143 00000000 00000000 0000000%d 00000000 68690000" // Send
 )
 
-// terms are the limits that the passive side of a way gets and answers, of limits 3 and
-// 2.
+// terms has, for each way, the limits that the passive side reports and grants, if its
+// own limits are 3 and 2.
 var terms = map[string]struct {
 	request, reply []byte
 	first          string // of the active side
-	answer         string // of the passive one
+	answer         string // of the passive side
 }{
 	"1":               {first: frameWrite},
 	"2":               {first: frameWrite},
@@ -121,11 +122,11 @@ var terms = map[string]struct {
 	"2 none":          {request: []byte{0x80, 0, 0x00, 0}, reply: []byte{0x80, 0, 0x80, 0}, first: frameWrite},
 }
 
-// The passive side is right in every negotiation, byte by byte, up to the first message
-// of each side.
+// The passive side negotiates every combination correctly, byte by byte, up to the first
+// message of each side.
 //
 // Source: [RFC 5044 §7.1], [RFC 5044 §4.3], [RFC 6581 §9]
-func TestPassiveNegotiation(t *testing.T) {
+func TestPassiveSideNegotiatesAllCombinations(t *testing.T) {
 	ways := make([]string, 0, len(terms))
 	for way := range terms {
 		ways = append(ways, way)
@@ -177,8 +178,8 @@ func (p *rawPeer) want(b []byte) {
 	}
 }
 
-// offers are the limits that the active side of limits 3 and 2 asks for, the answers that
-// a peer may give, and the following messages.
+// offers has, for each way, the limits that an active side with limits 3 and 2 asks for,
+// the possible answers of a peer, and the following messages.
 var offers = map[string]struct {
 	reply []byte
 	first string
@@ -193,10 +194,10 @@ var offers = map[string]struct {
 	"2 send or read":  {reply: []byte{0xC0, 1, 0x40, 1}, first: frameSend, next: 2},
 }
 
-// The active side is right in every negotiation.
+// The active side negotiates every combination correctly.
 //
 // Source: [RFC 5044 §7.1], [RFC 5044 §4.3], [RFC 6581 §9]
-func TestActiveNegotiation(t *testing.T) {
+func TestActiveSideNegotiatesAllCombinations(t *testing.T) {
 	ways := make([]string, 0, len(offers))
 	for way := range offers {
 		ways = append(ways, way)
@@ -263,8 +264,8 @@ func (p *rawPeer) readyByRead(markers, marked, crc bool) {
 	p.send(stream(p.t, marked, crc, fmt.Sprintf("000e c142 %x", content[:12])))
 }
 
-// A side that grants no reads answers a Read that is the ready-to-receive message, with
-// and without numbers in the frames.
+// A side that grants no reads still answers a Read that is the ready-to-receive message,
+// with and without numbers in the frames.
 //
 // Source: [RFC 6581 §9.2], [RFC 6581 §9.3]
 func TestReadyReadFitsWithoutReadLimits(t *testing.T) {

@@ -43,8 +43,8 @@ func newSide(t testing.TB, cfg *Config, s shape) *side {
 	return newSideOn(t, a, s)
 }
 
-// noTimeouts returns a config whose time limits, if no test is about them, are long
-// enough for any machine.
+// noTimeouts returns a config with time limits that are long enough for any machine,
+// unless the test sets them.
 func noTimeouts(cfg *Config) *Config {
 	var c Config
 	if cfg != nil {
@@ -58,7 +58,7 @@ func noTimeouts(cfg *Config) *Config {
 	return &c
 }
 
-// newSideOn makes a side of an adapter with other sides.
+// newSideOn makes a side on an existing adapter.
 func newSideOn(t testing.TB, a rdma.Adapter, s shape) *side {
 	t.Helper()
 	e := &side{t: t, a: a}
@@ -172,7 +172,7 @@ func (e *side) post(r ...rdma.Request) {
 	}
 }
 
-// at returns the peer's address of a byte of the region.
+// at returns the remote address of a byte of the region.
 func (e *side) at(off int) rdma.RemoteAddr {
 	a := e.mr.RemoteAddr()
 	a.Addr += uint64(off)

@@ -10,8 +10,8 @@ import (
 	"lwio/rdma"
 )
 
-// A host without an address reports that, as an empty list means a fabric without
-// addresses. Source: [ND Provider]
+// A host without an address reports an error, because an empty list means a fabric
+// without addresses. Source: [ND Provider]
 func TestHostWithoutAddressIsNotReady(t *testing.T) {
 	ipNet := func(s string) net.Addr {
 		ip, n, err := net.ParseCIDR(s)

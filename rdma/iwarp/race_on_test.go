@@ -2,5 +2,5 @@
 
 package iwarp
 
-// raceEnabled says that the race detector watches, under which pools forget.
+// raceEnabled states that the race detector is on. Pools then drop objects.
 const raceEnabled = true

@@ -60,8 +60,8 @@ func dialRaw(t testing.TB, addr rdma.Addr) *rawPeer {
 	return newRawPeer(t, nc)
 }
 
-// serveRaw connects a raw peer to a fresh side with the given request, and
-// returns once the side has sent its reply.
+// serveRaw connects a raw peer to a new side with the given request. It returns when the
+// side has sent its reply.
 func serveRaw(t testing.TB, cfg *Config, req *frame.Startup) (*side, *rawPeer, <-chan error) {
 	t.Helper()
 	server, l, addr := listenSide(t, cfg, shape{depth: 8, sge: 2, buf: 64 << 10, context: 7})
@@ -152,7 +152,7 @@ func (p *rawPeer) wantTerminate() []byte {
 	return payload
 }
 
-// wantEnd expects that the peer half-closes in order, and closes.
+// wantEnd expects that the peer half-closes in order, and then closes.
 func (p *rawPeer) wantEnd() {
 	p.t.Helper()
 	if n, err := io.Copy(io.Discard, p.nc); n != 0 || err != nil {
@@ -172,7 +172,7 @@ func (p *rawPeer) wantGone() {
 	p.nc.Close()
 }
 
-// decodeHex returns the bytes that s names in hexadecimal, spaces ignored.
+// decodeHex decodes hexadecimal digits. It ignores spaces.
 func decodeHex(t testing.TB, s string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(strings.ReplaceAll(s, " ", ""))

@@ -10,8 +10,8 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// connectReads connects a raw peer to a side that answers and begins two reads
-// at a time, with a ready-to-receive message of the given kind.
+// connectReads connects a raw peer to a side that answers and begins two reads at a time,
+// with a ready-to-receive message of the given kind.
 func connectReads(t testing.TB, crc CRCPolicy, kind readyKind) (*side, *rawPeer) {
 	t.Helper()
 	server, l, addr := listenSide(t, &Config{CRC: crc}, shape{depth: 8, sge: 2, buf: 256 << 10, context: 7})
@@ -71,8 +71,9 @@ func TestReadyMessageMayBeARead(t *testing.T) {
 	}
 }
 
-// readTerminates are the reads that a peer must not request, and the Terminates, which
-// carry the header of the segment, and that of the read where the layout says so.
+// readTerminates are reads that a peer must not request, with their Terminates. A
+// Terminate carries the header of the segment, and the header of the read if the layout
+// says so.
 var readTerminates = []struct {
 	name   string
 	change func(s *frame.Segment, r *frame.ReadRequest)
@@ -93,7 +94,7 @@ var readTerminates = []struct {
 }
 
 // Source: [RFC 5040 §4.8], [RFC 5040 §5.2], [RFC 5042 §6.3]
-func TestReadTerminate(t *testing.T) {
+func TestInvalidReadEndsWithTerminate(t *testing.T) {
 	for _, c := range readTerminates {
 		for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
 			e, p := connectReads(t, crc, readyWrite)
@@ -115,10 +116,10 @@ func TestReadTerminate(t *testing.T) {
 	}
 }
 
-// A region with the right of remote write only cannot be read.
+// A region with only the right of remote write cannot be read.
 //
 // Source: [RFC 5042 §6.3.2]
-func TestReadWithoutRight(t *testing.T) {
+func TestReadWithoutRightIsRefused(t *testing.T) {
 	e, p := connectReads(t, CRCOn, readyWrite)
 	mr, err := e.a.RegisterMemory(t.Context(), e.buf, rdma.AccessRemoteWrite)
 	if err != nil {
@@ -185,10 +186,10 @@ var responseTerminates = []struct {
 	}, []byte{0x11, 0, 0xC0, 0}},
 }
 
-// A sink accepts one answer, byte after byte, and nothing else.
+// A sink accepts one answer in the order of its bytes, and no other data.
 //
 // Source: [RFC 5040 §4.4], [RFC 5042 §6.3]
-func TestReadResponses(t *testing.T) {
+func TestWrongReadResponseIsRefused(t *testing.T) {
 	for _, c := range responseTerminates {
 		e, p := connectReads(t, CRCOn, readyWrite)
 		e.post(rdma.Request{Op: rdma.OpRead, ID: 9, SGL: e.sgl(0, 100), Remote: rdma.RemoteAddr{Addr: 77, Token: 88}})
@@ -205,11 +206,11 @@ func TestReadResponses(t *testing.T) {
 	}
 }
 
-// Valid answers in parts, among other frames, are placed; a second answer to the same
+// Valid answers in parts, between other frames, are placed. A second answer to the same
 // read is refused.
 //
 // Source: [RFC 5040 §4.4], [RFC 5041 §5]
-func TestReadAnswers(t *testing.T) {
+func TestReadAnswersArriveInParts(t *testing.T) {
 	e, p := connectReads(t, CRCOff, readyWrite)
 	e.recv(1, 4096, 100)
 	e.post(rdma.Request{Op: rdma.OpRead, ID: 9, SGL: e.sgl(0, 100), Remote: rdma.RemoteAddr{Addr: 77, Token: 88}},
@@ -244,7 +245,7 @@ func TestReadAnswers(t *testing.T) {
 // At most as many reads are sent as the peer accepts.
 //
 // Source: [RFC 6581 §9.2], [RFC 5040 §5.2]
-func TestReadLimitEnforced(t *testing.T) {
+func TestReadsStayWithinOutboundLimit(t *testing.T) {
 	e, p := connectReads(t, CRCOn, readyWrite)
 	for i := range 4 {
 		e.post(rdma.Request{Op: rdma.OpRead, ID: uint64(i), SGL: e.sgl(0, 1)})
@@ -273,10 +274,11 @@ func TestReadLimitEnforced(t *testing.T) {
 	}
 }
 
-// The Terminate for a region that is closed under an answer carries the rest of the read.
+// The Terminate for a region that is closed during an answer carries the rest of the
+// read.
 //
 // Source: [RFC 5040 §4.8], [RFC 5042 §6.3.1]
-func TestReadSourceCloses(t *testing.T) {
+func TestClosedReadSourceEndsWithTerminate(t *testing.T) {
 	a := answer{req: frame.ReadRequest{SinkSTag: 1, SinkTO: 100, Size: 50, SourceSTag: 7, SourceTO: 1000}, msn: 3}
 	v := a.lost(20)
 	want := (&frame.ReadRequest{SinkSTag: 1, SinkTO: 120, Size: 30, SourceSTag: 7, SourceTO: 1020}).AppendTo(nil)
@@ -289,7 +291,7 @@ func TestReadSourceCloses(t *testing.T) {
 	if _, _, err := p.receive(); err != nil {
 		t.Fatal(err)
 	}
-	// The answer waits for the right to send, and finds the region closed.
+	// The answer waits for the right to send, and then finds the region closed.
 	qp := e.qp.(*queuePair)
 	qp.Initiator.Lock()
 	qp.Initiator.Sending = true
@@ -311,10 +313,10 @@ func TestReadSourceCloses(t *testing.T) {
 	}
 }
 
-// Requests of this side are sent among many answers.
+// Requests of this side are sent between many answers.
 //
 // Source: [RFC 5040 §5.3]
-func TestAnswersInBursts(t *testing.T) {
+func TestRequestsAreSentBetweenAnswers(t *testing.T) {
 	e, p := connectReads(t, CRCOff, readyWrite)
 	qp := e.qp.(*queuePair)
 	qp.Initiator.Lock()

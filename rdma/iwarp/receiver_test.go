@@ -8,8 +8,8 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// The end of a frame never goes straight from the socket into its place, and nothing does
-// while a CRC is to be checked.
+// The end of a frame is never read directly from the socket into its destination. While a
+// CRC must be checked, no payload is.
 //
 // Source: [OP-88], [RFC 5044 §4.4]
 func TestDirectReadLeavesTheFrameEndAndCheckedFramesToTheBuffer(t *testing.T) {

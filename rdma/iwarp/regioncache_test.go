@@ -29,7 +29,7 @@ func TestRegionCacheHoldsItsLastTwoRegions(t *testing.T) {
 			regions[i], open[i] = d.RegionOf(m), true
 		}
 		var g regionCache
-		var held []int // the last two acquired, at most
+		var held []int // at most the last two acquired regions
 		for range rapid.IntRange(0, 30).Draw(rt, "steps") {
 			i := rapid.IntRange(0, len(regions)-1).Draw(rt, "region")
 			holds := slices.Contains(held, i)
@@ -42,7 +42,7 @@ func TestRegionCacheHoldsItsLastTwoRegions(t *testing.T) {
 					held = append([]int{i}, held[:min(len(held), 1)]...)
 				}
 			case "close":
-				if !holds { // else it waits
+				if !holds { // otherwise Close waits
 					open[i] = false
 					if err := regions[i].Close(); err != nil {
 						rt.Fatal(err)
@@ -99,7 +99,7 @@ func TestCloseWaitsForRegionCacheFlush(t *testing.T) {
 	<-closed
 }
 
-// A goroutine that may wait for a disk references no memory meanwhile.
+// A goroutine that may wait for a disk holds no references to memory meanwhile.
 func TestPatientFileReadHoldsNoRegions(t *testing.T) {
 	client, _ := connect(t, nil, nil, shape{depth: 4, sge: 1, buf: 4096})
 	src, err := client.a.RegisterFile(t.Context(), testFile(t, []byte("0123456789")))

@@ -17,8 +17,8 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// A peer sees only the data that was sent to it: memory of Alloc is zero, and so are
-// padding and the CRC field without CRC.
+// A peer sees only the data that was sent to it. Memory of Alloc is zero. Padding is
+// zero, and so is the CRC field without CRC.
 //
 // Source: [RFC 5042 §6.3], [RFC 5044 §4.1]
 func TestSecurity09Stale(t *testing.T) {
@@ -57,8 +57,8 @@ func TestSecurity09Stale(t *testing.T) {
 	}
 }
 
-// The window is invalid before the message that invalidates it is delivered, so that a
-// program can trust its content then.
+// The window is invalid before the message that invalidates it is delivered. The program
+// can then trust the content of the memory.
 //
 // Source: [RFC 5042 §6.3.1], [RFC 5040 §5.1]
 func TestSecurity10RevokeFirst(t *testing.T) {
@@ -82,7 +82,7 @@ func TestSecurity10RevokeFirst(t *testing.T) {
 	}
 }
 
-// taps are the bytes that connections write to TCP.
+// taps has the bytes that connections write to TCP.
 type taps struct {
 	mu  sync.Mutex
 	all []byte
@@ -119,7 +119,7 @@ func (c tapped) Write(b []byte) (int, error) {
 }
 
 // The provider does not claim confidentiality. A program that needs it supplies an
-// encrypted stream, which works as any other.
+// encrypted stream, which works like any other stream.
 //
 // Source: [RFC 5042 §5.4], [RFC 7146 §2], [OP-114]
 func TestSecurity14Confidential(t *testing.T) {
@@ -191,9 +191,9 @@ func selfSigned(t *testing.T) (client, server *tls.Config) {
 		&tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: private}}}
 }
 
-// MPA does not identify a peer. A connector is tied to one TCP connection, reports its
-// true address, and has the peer's private data, exactly as sent, before anything is
-// answered.
+// MPA does not identify a peer. A connector belongs to one TCP connection, and reports
+// the true address of that connection. It has the peer's private data, exactly as sent,
+// before this side answers.
 //
 // Source: [RFC 5042 §5.1], [RFC 5044 §7.1], [OP-46b]
 func TestSecurity15Identity(t *testing.T) {

@@ -18,10 +18,10 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// This file has one test for each requirement that the standards make of an
-// implementation for security; most requirements have more specific tests elsewhere.
+// This file has one test for each security requirement of the standards. Most
+// requirements have more specific tests elsewhere.
 
-// aimed makes the three requests by which a peer accesses 8 bytes.
+// aimed makes the three requests with which a peer can access 8 bytes.
 func aimed(p *rawPeer, at rdma.RemoteAddr) map[string][]byte {
 	token := uint32(at.Token)
 	return map[string][]byte{
@@ -31,8 +31,8 @@ func aimed(p *rawPeer, at rdma.RemoteAddr) map[string][]byte {
 	}
 }
 
-// A token is valid in its protection domain only, that of a window on its connection
-// only, for all requests of a peer.
+// A token is valid only in its protection domain, for all requests of a peer. The token
+// of a window is valid only on its connection.
 //
 // Source: [RFC 5042 §6.3], [RFC 5040 §8.1.1]
 func TestSecurity01Scope(t *testing.T) {
@@ -65,7 +65,7 @@ func TestSecurity01Scope(t *testing.T) {
 	}
 }
 
-// joinRaw connects a raw peer to a fresh queue pair of an adapter, with changes to its
+// joinRaw connects a raw peer to a new queue pair of an adapter, with changes to its
 // config.
 func joinRaw(t *testing.T, a rdma.Adapter, config ...func(*rdma.QueuePairConfig)) (*side, *rawPeer) {
 	t.Helper()
@@ -135,8 +135,8 @@ func TestSecurity02Bounds(t *testing.T) {
 	})
 }
 
-// A peer has the rights of the region or window, no right follows from another, and none
-// is given by default.
+// A peer has only the rights of the region or window. No right implies another right, and
+// no right is given by default.
 //
 // Source: [RFC 5042 §6.3.2], [RFC 5040 §8.1.1]
 func TestSecurity03Rights(t *testing.T) {
@@ -187,7 +187,7 @@ func TestSecurity04Revocation(t *testing.T) {
 			}
 		}()
 		for range 5 {
-			time.Sleep(time.Millisecond) // lets some writes through; their number does not matter
+			time.Sleep(time.Millisecond) // lets some writes arrive; their number does not matter
 		}
 		e.post(rdma.Request{Op: rdma.OpInvalidate, ID: 6, Window: w})
 		e.want(rdma.OpInvalidate, 6, rdma.StatusSuccess)
@@ -201,14 +201,14 @@ func TestSecurity04Revocation(t *testing.T) {
 	}
 }
 
-// Tokens and addresses are spread over all their bits, have no order, differ between
-// adapters, and are not reused soon.
+// Tokens and addresses vary in all their bits, have no order, differ between adapters,
+// and are not reused soon.
 //
 // Source: [RFC 5042 §6.1.1], [RFC 5040 §8.1.1]
 func TestSecurity05Tokens(t *testing.T) {
 	const draws = 4096
 	e, _ := connectRaw(t, CRCOn)
-	e.a.(*adapter).Domain.Keys.Generator = rand.NewChaCha8([32]byte{5}) // the same draws in each run
+	e.a.(*adapter).Domain.Keys.Generator = rand.NewChaCha8([32]byte{5}) // the same random numbers in each run
 	w, err := e.a.CreateMemoryWindow()
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestSecurity05Tokens(t *testing.T) {
 				ones[bit] += int(at.Token >> bit & 1)
 			}
 		}
-		for bit, n := range ones[1:] { // the lowest tells regions from windows
+		for bit, n := range ones[1:] { // the lowest bit distinguishes regions from windows
 			if n < draws*2/5 || n > draws*3/5 {
 				t.Errorf("%s: bit %d is set in %d of %d tokens", name, bit+1, n, draws)
 			}
@@ -297,8 +297,8 @@ func TestSecurity06Invalidate(t *testing.T) {
 	}
 }
 
-// A completion queue that overruns ends the connections that use it, and no others of the
-// adapter.
+// A completion queue that overruns ends the connections that use it, and no other
+// connections of the adapter.
 //
 // Source: [RFC 5042 §6.4.1], [ND CompletionQueue]
 func TestSecurity07Queues(t *testing.T) {
@@ -324,8 +324,8 @@ func TestSecurity07Queues(t *testing.T) {
 	}
 }
 
-// A peer that requests reads without reading the answers makes this side keep only as
-// many as were agreed on.
+// A peer that requests reads without reading the answers makes this side keep at most the
+// agreed number of answers.
 //
 // Source: [RFC 5042 §6.4.2], [RFC 6581 §9.2]
 func TestSecurity08Reads(t *testing.T) {
@@ -349,7 +349,7 @@ func TestSecurity08Reads(t *testing.T) {
 	e.con.Close()
 }
 
-// slowHost is a connection from some host that sends nothing.
+// slowHost is a connection from a given host that sends no data.
 type slowHost struct {
 	net.Conn
 	host string
@@ -357,8 +357,8 @@ type slowHost struct {
 
 func (c slowHost) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.ParseIP(c.host), Port: 1} }
 
-// slowHosts is a listener for them. A nil in the channel is accepted after the preceding
-// connections were handled.
+// slowHosts is a listener for such connections. A nil in the channel is accepted after
+// the preceding connections were handled.
 type slowHosts struct {
 	net.Listener
 	come   chan net.Conn
@@ -384,9 +384,10 @@ func (l *slowHosts) Close() error {
 	return l.Listener.Close()
 }
 
-// A host that opens more connections than may be in start-up loses its own, and those of
-// other hosts stay. (Time limits: TestStartupTimeouts, TestRequestOfWrongLengthIsRefused;
-// queued requests: TestRequestsAboveTheBacklogAreRefused; refused ones:
+// A host that opens more connections than may be in start-up loses only its own
+// connections. (Time limits: TestStartupStepsHaveTimeLimits,
+// TestRequestOfWrongLengthIsRefused; queued requests:
+// TestRequestsAboveTheBacklogAreRefused; refused requests:
 // TestRejectedPeersAreDrainedTogether.)
 //
 // Source: [RFC 5042 §6.4]
@@ -452,7 +453,7 @@ func TestSecurity12SharedReceives(t *testing.T) {
 	for msn := range uint32(20) {
 		flooder.fpdu(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, msn+1, 0, true), []byte("noise"))
 	}
-	for range 6 { // three quarters: it gets no more
+	for range 6 { // three quarters: the peer gets no more
 		if r := e.next(); r.Op != rdma.OpReceive || r.Status != rdma.StatusSuccess {
 			t.Fatalf("%+v", r)
 		}

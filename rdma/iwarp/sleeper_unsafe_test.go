@@ -14,7 +14,7 @@ import (
 	"lwio/rdma"
 )
 
-// linked returns the connection of a side, once pollers can drive it.
+// linked returns the connection of a side when pollers can drive it.
 func linked(t testing.TB, e *side) *conn {
 	t.Helper()
 	qp := e.qp.(*queuePair)
@@ -31,7 +31,7 @@ func until(t testing.TB, what string, f func() bool) {
 	}
 }
 
-// linkedPair returns two sides whose sockets pollers can read.
+// linkedPair returns two sides with sockets that pollers can read.
 func linkedPair(t testing.TB) (client, server *side) {
 	client, server = connect(t, nil, nil, shape{depth: 64, sge: 1, buf: 4096})
 	if client.qp.(*queuePair).c.raw == nil {
@@ -76,12 +76,12 @@ func waitOnSocket(t testing.TB, ctx context.Context, e, peer *side) (*conn, chan
 		if c.sleeper.parked.Load() {
 			return c, done
 		}
-		// The reader has the role, and knows now that others want to be.
+		// The reader has the role, and now has seen that another goroutine wants it.
 		endWait(e, peer, done)
 	}
 }
 
-// endWait ends a Wait by a message.
+// endWait ends a Wait with a message.
 func endWait(e, peer *side, done chan error) {
 	e.t.Helper()
 	e.recv(2, 0, 8)
@@ -100,9 +100,9 @@ func waitOnceOnSocket(t *testing.T, client, server *side) *conn {
 	return c
 }
 
-// A call of Wait reads the socket itself, and wakes at the end of its wait: by a message,
-// a result from another goroutine, its context, the end of the connection. It also places
-// writes to memory meanwhile.
+// A call of Wait reads the socket itself. A message, a result from another goroutine, its
+// context, or the end of the connection ends the wait. Meanwhile the call also places
+// writes to memory.
 //
 // Source: [ND CompletionQueue.Notify], [ND §6.4]
 func TestWaitReadsTheSocketItself(t *testing.T) {
@@ -164,8 +164,9 @@ func TestWaitReadsTheSocketItself(t *testing.T) {
 	}
 }
 
-// During a long Wait no timer wakes the reader. When Wait returns it has read all data:
-// two looks do nothing, for the results and for those of the answers.
+// During a long Wait no timer wakes the reader. When Wait returns, it has read all data.
+// Two looks then do nothing: one for the results of the Wait, one for the results of the
+// answers.
 func TestLongWaitStopsTheReadersTimer(t *testing.T) {
 	client, server := linkedPair(t)
 	c := waitOnceOnSocket(t, client, server)
@@ -176,7 +177,7 @@ func TestLongWaitStopsTheReadersTimer(t *testing.T) {
 		defer c.rx.mu.Unlock()
 		return c.rx.looks.looks
 	}
-	stopped := 0 // how often the timer did not run, since an earlier one may have run out
+	stopped := 0 // the number of times that the timer did not run; an earlier timer may have expired
 	until(t, "the timer is stopped", func() bool {
 		ran := c.sleeper.armed.Load()
 		_, done := waitOnSocket(t, t.Context(), server, client)
@@ -203,8 +204,8 @@ func TestLongWaitStopsTheReadersTimer(t *testing.T) {
 	})
 }
 
-// Wait calls over when Unpark would already wake it, so that no change is missed, and no
-// earlier Wait can consume it.
+// Wait calls over at a time when Unpark would already wake it. No change is missed then,
+// and no earlier Wait can consume the change.
 //
 // Source: [ND CompletionQueue.Notify]
 func TestParkChecksOverAfterUnparkCanFindIt(t *testing.T) {
@@ -226,7 +227,7 @@ func TestParkChecksOverAfterUnparkCanFindIt(t *testing.T) {
 				}) {
 					return true
 				}
-				// The reader has the role again, and leaves at its next wake-up.
+				// The reader has the role again, and leaves it at its next wake-up.
 				server.recv(2, 0, 8)
 				say(client)
 				server.want(rdma.OpReceive, 2, rdma.StatusSuccess)
@@ -253,7 +254,7 @@ func TestCanceledWaitLeavesNoTrace(t *testing.T) {
 }
 
 // After polls or waits have stopped, the connection is still served: writes appear, and
-// its end is noticed.
+// the end of the connection is detected.
 //
 // Source: [RFC 5040 §5.4]
 func TestReaderReturnsWhenPollersStop(t *testing.T) {
@@ -277,8 +278,8 @@ func TestReaderReturnsWhenPollersStop(t *testing.T) {
 	}
 }
 
-// pollHot polls until the reader leaves. The rate of polls does not matter: the streak,
-// which the clock would end on a busy machine, begins in the future.
+// pollHot polls until the reader leaves. The rate of polls does not matter: the streak
+// begins in the future, so the clock does not end it on a busy machine.
 func pollHot(t *testing.T, client, server *side) *conn {
 	t.Helper()
 	c := linked(t, server)
@@ -310,9 +311,9 @@ func pollHot(t *testing.T, client, server *side) *conn {
 	return c
 }
 
-// The reader serves a call of Wait on the other queue of a pair than the one that is
-// polled or waited for.
-func TestSleepersOfTwoQueues(t *testing.T) {
+// The reader serves a Wait on one queue of a pair while the other queue is polled or
+// waited for.
+func TestReaderServesOtherQueueOfPair(t *testing.T) {
 	client, server := linkedPair(t)
 	c := pollHot(t, client, server)
 	if c.qp.Sleep(); c.sleeper.away.Load() && c.sleeper.wanted.Load() {
@@ -329,7 +330,7 @@ func TestSleepersOfTwoQueues(t *testing.T) {
 	}
 }
 
-// A connection on which nothing arrives holds no buffer, after any kind of reader.
+// A connection without arriving data holds no buffer, after any kind of reader.
 func TestIdleConnectionHasNoBuffer(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, client, server *side) *conn{
 		"poll": pollHot, "notify": waitOnceOnSocket,

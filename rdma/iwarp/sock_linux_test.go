@@ -20,7 +20,7 @@ import (
 // One system call writes all parts of a batch, from the end of an earlier write.
 //
 // Source: [RFC 5044 §4]
-func TestWriteSocket(t *testing.T) {
+func TestWriteSocketWritesAllParts(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestWriteSocket(t *testing.T) {
 			}
 		}
 	}
-	// A full socket takes nothing.
+	// A full socket accepts no bytes.
 	b := newBatch()
 	b.refer(hold{}, payload)
 	for err == nil {
@@ -67,9 +67,9 @@ func TestWriteSocket(t *testing.T) {
 	}
 }
 
-// After the end of a connection no goroutine reads from its descriptor or writes to it,
-// as it may belong to another connection: neither a look that began before the end, nor
-// later looks and posts.
+// After the end of a connection, no goroutine reads from its descriptor or writes to it,
+// because the descriptor may belong to another connection. This holds for a look that
+// began before the end, and for later looks and posts.
 func TestClosedDescriptorIsNotUsed(t *testing.T) {
 	_, server := linkedPair(t)
 	c := linked(t, server)
@@ -130,7 +130,7 @@ func TestClosedDescriptorIsNotUsed(t *testing.T) {
 // TCP checks both ends of an idle connection.
 //
 // Source: [OP-94g]
-func TestKeepAlive(t *testing.T) {
+func TestKeepAliveIsSet(t *testing.T) {
 	cfg := withDefaults(nil)
 	l, err := cfg.Listen(t.Context(), &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
@@ -169,7 +169,7 @@ func TestKeepAlive(t *testing.T) {
 }
 
 // A connection within the host does not estimate bandwidth.
-func TestLocalCongestion(t *testing.T) {
+func TestLocalConnectionUsesReno(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -192,8 +192,9 @@ func TestLocalCongestion(t *testing.T) {
 	}
 }
 
-// Equal addresses of both sides, and loopback addresses, are on this host.
-func TestSameHost(t *testing.T) {
+// A connection stays within the host if both addresses are equal, or if the peer's
+// address is a loopback address.
+func TestSameHostByAddresses(t *testing.T) {
 	addr := func(s string) net.Addr { return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(s)) }
 	for _, c := range []struct {
 		local, remote net.Addr

@@ -29,8 +29,8 @@ func TestRequestOfWrongLengthIsRefused(t *testing.T) {
 	first := stream(t, false, true, frameWrite)
 	for name, c := range map[string]struct {
 		wire   []byte
-		end    bool // and no more bytes
-		silent bool // no bytes, but TCP stays open
+		end    bool // no more bytes follow
+		silent bool // no bytes follow, but TCP stays open
 	}{
 		"a byte more":         {plain(3, 1, 2, 3, 4), false, false},
 		"a frame behind":      {append(plain(0), first...), false, false},
@@ -65,8 +65,8 @@ func TestRequestOfWrongLengthIsRefused(t *testing.T) {
 	}
 }
 
-// Reserved bits in a request have no meaning, nor has the flag of revision 2 in revision
-// 1.
+// Reserved bits in a request have no meaning. In revision 1 the flag of revision 2 has no
+// meaning either.
 //
 // Source: [RFC 5044 §7.1.1], [RFC 6581 §9.1]
 func TestReservedBitsAreIgnored(t *testing.T) {
@@ -97,7 +97,7 @@ func TestReservedBitsAreIgnored(t *testing.T) {
 	}
 }
 
-// loggedConn records the order of closing a connection.
+// loggedConn records the steps that close a connection.
 type loggedConn struct {
 	net.Conn
 	mu  sync.Mutex
@@ -144,8 +144,7 @@ func (l loggedListener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// A rejection is answered with the private data and leaves TCP open for the peer to
-// close.
+// A rejection carries the private data, and leaves TCP open for the peer to close.
 //
 // Source: [RFC 5044 §7.1.2 rule 2]
 func TestRejectedPeerMayCloseFirst(t *testing.T) {
@@ -194,8 +193,8 @@ func TestRejectedPeerMayCloseFirst(t *testing.T) {
 	}
 }
 
-// Rejected peers above the limit of start-ups are not waited for, and Close waits for all
-// others as long as for one.
+// Rejected peers above the limit of start-ups are closed at once. Close waits for all
+// other rejected peers together.
 //
 // Source: [RFC 5042 §6.4]
 func TestRejectedPeersAreDrainedTogether(t *testing.T) {
@@ -226,7 +225,7 @@ func TestRejectedPeersAreDrainedTogether(t *testing.T) {
 // Every step of the start-up has a time limit.
 //
 // Source: [RFC 5044 §7.1.2 rule 9], [RFC 5042 §6.4]
-func TestStartupTimeouts(t *testing.T) {
+func TestStartupStepsHaveTimeLimits(t *testing.T) {
 	short := Config{ReplyTimeout: time.Millisecond, WriteTimeout: time.Millisecond, Revision: 2}
 	reply := startupBytes("Rep", false, true, 2, []byte{0x80, 0, 0x80, 0}, nil)
 	for name, answer := range map[string][]byte{"no reply": nil, "half a reply": reply[:10], "no private data": append(reply[:18:18], 0, 9, 1, 2)} {
@@ -273,11 +272,11 @@ func TestStartupTimeouts(t *testing.T) {
 	})
 }
 
-// A failed negotiation, or a refused acceptance, is reported by a Terminate in place of
+// A failed negotiation, or a refused acceptance, is reported by a Terminate instead of
 // the first message, with the agreed markers and CRC.
 //
 // Source: [RFC 6581 §9.2], [RFC 6581 §9.3], [RFC 5044 §4.3]
-func TestStartupTerminates(t *testing.T) {
+func TestFailedNegotiationSendsTerminate(t *testing.T) {
 	const header = "0016 4147 00000000 00000002 00000001 00000000"
 	for name, c := range map[string]struct {
 		reply []byte
@@ -323,7 +322,7 @@ func TestStartupTerminates(t *testing.T) {
 	}
 }
 
-// Where no message is agreed on, TCP is closed without a message.
+// If no ready-to-receive message is agreed on, TCP is closed without a message.
 //
 // Source: [RFC 5044 §7.1.2 rule 3]
 func TestFailedNegotiationClosesSilently(t *testing.T) {

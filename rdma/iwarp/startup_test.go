@@ -14,7 +14,7 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// Requests of all kinds have the right reply, byte by byte.
+// Each kind of request gets the right reply, byte by byte.
 //
 // Source: [RFC 5044 §7.1.2], [RFC 6581 §9.2]
 func TestRepliesMatchTheRequest(t *testing.T) {
@@ -55,10 +55,10 @@ func TestRepliesMatchTheRequest(t *testing.T) {
 	}
 }
 
-// Bytes that are no request end the connection; the listener continues.
+// Bytes that are not a request end their connection. The listener continues.
 //
 // Source: [RFC 5044 §7.1.2 rules 5 to 9], [RFC 5042 §6.4]
-func TestBadRequests(t *testing.T) {
+func TestBadRequestEndsOnlyItsConnection(t *testing.T) {
 	cfg := &Config{RequestTimeout: 200 * time.Millisecond}
 	listening, l, addr := listenSide(t, cfg, shape{depth: 4, sge: 1, buf: 4096})
 	good := (&frame.Startup{Revision: 1, Private: []byte("abc")}).AppendTo(nil)
@@ -86,7 +86,7 @@ func TestBadRequests(t *testing.T) {
 	server := listening.con
 	requested := make(chan error, 1)
 	go func() { requested <- l.ConnectionRequest(t.Context(), server) }()
-	for came := false; !came; { // an attempt that a busy machine delays is repeated
+	for came := false; !came; { // repeats an attempt that a busy machine delays
 		p := dialRaw(t, addr)
 		_, _ = p.nc.Write(good)
 		late := make(chan struct{})
@@ -117,10 +117,10 @@ func connectorOf(t *testing.T, s *side) rdma.Connector {
 	return c
 }
 
-// A silent connection above the limit replaces the oldest.
+// A silent connection above the limit replaces the oldest one.
 //
 // Source: [RFC 5042 §6.4]
-func TestStartupLimit(t *testing.T) {
+func TestSilentConnectionReplacesTheOldest(t *testing.T) {
 	_, _, addr := listenSide(t, &Config{MaxStartups: 3, RequestTimeout: time.Hour}, shape{depth: 4, sge: 1, buf: 4096})
 	var silent []*rawPeer
 	for range 4 {
@@ -129,8 +129,8 @@ func TestStartupLimit(t *testing.T) {
 	silent[0].wantGone()
 }
 
-// Requests that find the queue full are rejected, and so are those that wait when the
-// listener closes.
+// Requests above the backlog are rejected. Requests that wait when the listener closes
+// are rejected too.
 //
 // Source: [ND Listener.Listen]
 func TestRequestsAboveTheBacklogAreRefused(t *testing.T) {
@@ -187,10 +187,10 @@ func rawListener(t *testing.T, serve func(p *rawPeer)) rdma.Addr {
 	return addr
 }
 
-// Connect fails on a reply that is no acceptance.
+// Connect fails on a reply that is not an acceptance.
 //
 // Source: [RFC 5044 §7.1.2 rules 3 to 7], [RFC 6581 §9.3]
-func TestBadReplies(t *testing.T) {
+func TestConnectFailsOnBadReply(t *testing.T) {
 	ok := frame.Startup{Reply: true, Revision: 2, CRC: true, Enhanced: &frame.Enhanced{PeerToPeer: true, RTRWrite: true}}
 	with := func(f func(*frame.Startup)) []byte {
 		s := ok
@@ -278,11 +278,11 @@ func TestDialFallsBackToRevision1(t *testing.T) {
 	c.Close()
 }
 
-// Without a ready-to-receive message the requests of the passive side wait for the first
+// Without a ready-to-receive message, the requests of the passive side wait for the first
 // frame.
 //
 // Source: [RFC 5044 §7.1.2 rule 4]
-func TestFirstMessageRule(t *testing.T) {
+func TestPassiveRequestsWaitForFirstFrame(t *testing.T) {
 	e, p, accepted := serveRaw(t, nil, &frame.Startup{Revision: 1})
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
@@ -298,11 +298,11 @@ func TestFirstMessageRule(t *testing.T) {
 	}
 }
 
-// A Flush does not send requests that are posted during it, which wait for the first
-// frame too.
+// A Flush does not send requests that are posted during it. They also wait for the first
+// frame.
 //
 // Source: [RFC 5044 §7.1.2 rule 4]
-func TestFlushBeforeFirstMessage(t *testing.T) {
+func TestFlushSendsNothingBeforeFirstFrame(t *testing.T) {
 	e, p, accepted := serveRaw(t, nil, &frame.Startup{Revision: 1})
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
@@ -320,11 +320,11 @@ func TestFlushBeforeFirstMessage(t *testing.T) {
 	e.want(rdma.OpSend, 1, rdma.StatusSuccess)
 }
 
-// A peer that gives up, or is silent, after the reply fails Accept and leaves the queue
-// pair usable.
+// A peer that ends the attempt after the reply, or is silent, makes Accept fail. The
+// queue pair stays usable.
 //
 // Source: [ND Connector.Accept], [ND §9 NdConnClose]
-func TestNoFirstMessage(t *testing.T) {
+func TestMissingFirstMessageFailsAccept(t *testing.T) {
 	req := &frame.Startup{Revision: 2, Enhanced: &frame.Enhanced{PeerToPeer: true, RTRWrite: true}}
 	t.Run("gone", func(t *testing.T) {
 		e, p, accepted := serveRaw(t, nil, req)

@@ -11,7 +11,7 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// flood sends a frame many times; the connection must read all of them.
+// flood sends a frame many times. The connection must read all of them.
 func (p *rawPeer) flood(frame []byte, n int) *sync.WaitGroup {
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -25,8 +25,8 @@ func (p *rawPeer) flood(frame []byte, n int) *sync.WaitGroup {
 	return &wg
 }
 
-// drain reads frames until one of opcode op, and then the orderly end of the stream; it
-// returns the number of frames before.
+// drain reads frames up to the first one of opcode op, and then the orderly end of the
+// stream. It returns the number of frames before it.
 func (p *rawPeer) drain(op frame.Opcode) (before int, payload []byte) {
 	p.t.Helper()
 	for {
@@ -44,18 +44,18 @@ func (p *rawPeer) drain(op frame.Opcode) (before int, payload []byte) {
 	}
 }
 
-// Data that the peer has in flight when it breaks a rule does not cause a reset that
-// destroys the Terminate.
+// Data that the peer has in flight when it breaks a rule does not cause a reset. A reset
+// would destroy the Terminate.
 //
 // Source: [RFC 5040 §4.8], [RFC 5040 §5.4], [RFC 5041 §6.2]
-func TestTerminateArrives(t *testing.T) {
+func TestTerminateSurvivesDataInFlight(t *testing.T) {
 	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
 		e, p := connectRaw(t, crc)
 		p.send(p.frame(frame.TaggedSegment(frame.OpWrite, 2, 0, true), []byte("wrong")))
 		at := e.at(0)
 		more := p.frame(frame.TaggedSegment(frame.OpWrite, uint32(at.Token), at.Addr, true), make([]byte, 32<<10))
 		wg := p.flood(more, 256)
-		wg.Wait() // all data is in flight before any is read
+		wg.Wait() // all data is in flight before this side reads any of it
 		if _, b := p.drain(frame.OpTerminate); !bytes.Equal(b[:4], []byte{0x11, 0, 0xC0, 0}) {
 			t.Errorf("Terminate %x", b)
 		}
@@ -67,7 +67,7 @@ func TestTerminateArrives(t *testing.T) {
 // Frames that this side has begun to write are completed, and the Terminate follows them.
 //
 // Source: [RFC 5040 §4.8], [RFC 5040 §5.4]
-func TestTerminateBehindData(t *testing.T) {
+func TestTerminateFollowsBegunFrames(t *testing.T) {
 	e, p := connectRaw(t, CRCOff)
 	for i := range 8 {
 		big, err := e.a.RegisterMemory(t.Context(), make([]byte, 4<<20), 0)
@@ -88,7 +88,7 @@ func TestTerminateBehindData(t *testing.T) {
 // Disconnect sends no Terminate and no reset, also with data of the peer in flight.
 //
 // Source: [RFC 5040 §5.4], [RFC 5041 §6.2]
-func TestOrderlyEnd(t *testing.T) {
+func TestDisconnectSendsNoTerminate(t *testing.T) {
 	e, p := connectRaw(t, CRCOff)
 	e.recv(1, 0, 8)
 	at := e.at(0)
@@ -106,11 +106,11 @@ func TestOrderlyEnd(t *testing.T) {
 	}
 }
 
-// A Terminate of the peer is read although this side cannot write, and names the error in
-// spite of the reset behind it.
+// A Terminate of the peer is read although this side cannot write. It names the error
+// even if a reset follows it.
 //
 // Source: [RFC 5040 §4.8], [RFC 5040 §5.4]
-func TestTerminateReceivedAmongData(t *testing.T) {
+func TestTerminateIsReadDespiteReset(t *testing.T) {
 	e, p := connectRaw(t, CRCOff)
 	big, err := e.a.RegisterMemory(t.Context(), make([]byte, 16<<20), 0)
 	if err != nil {
@@ -126,11 +126,11 @@ func TestTerminateReceivedAmongData(t *testing.T) {
 	}
 }
 
-// Requests that are not begun when this side finds an error are never written, and later
+// Requests that have not begun when this side finds an error are never written, and later
 // data is not handled.
 //
 // Source: [RFC 5040 §4.8], [RFC 5041 §7]
-func TestNothingAfterTerminate(t *testing.T) {
+func TestNothingIsSentAfterAnError(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	e.recv(1, 0, 8)
 	wrong := p.frame(frame.TaggedSegment(frame.OpWrite, 2, 0, true), []byte("wrong"))
@@ -152,7 +152,7 @@ func TestNothingAfterTerminate(t *testing.T) {
 // A peer that neither reads nor closes does not delay the end of the connection.
 //
 // Source: [RFC 5042 §6.4]
-func TestSilentPeerAtTheEnd(t *testing.T) {
+func TestSilentPeerDoesNotDelayTheEnd(t *testing.T) {
 	e, _ := connectRawTo(t, &Config{DrainTimeout: time.Millisecond})
 	if err := e.con.Disconnect(t.Context()); err != nil {
 		t.Error(err)

@@ -10,12 +10,12 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// sent is the cause of one row of the error tables at this side, or the reason why its
+// sent has the cause of one row of the error tables at this side, or the reason why its
 // Terminate is never sent.
 type sent struct {
-	// frame is a frame of the peer, with a header and without a CRC; %t and %a stand for
-	// token and address of a region of 64 KiB with remote read and write rights. The
-	// headers in the Terminate are those of the frame.
+	// frame is a frame of the peer, with a header and without a CRC. %t and %a stand for
+	// the token and the address of a region of 64 KiB with remote read and write rights.
+	// The Terminate carries the headers of the frame.
 	frame string
 	want  string // first four bytes
 	never string
@@ -29,11 +29,11 @@ const (
 	noWire      = "there is no connection that it could be sent on"
 )
 
-// rows are all rows of all error tables.
+// rows has all rows of all error tables.
 //
 // Source: [RFC 5040 §4.8], [RFC 5041 §7], [RFC 5044 §8], [RFC 6581 §9]
 var rows = map[frame.Fault]sent{
-	frame.FaultLocal:                {want: "00000000"}, // TestTerminateLocal
+	frame.FaultLocal:                {want: "00000000"}, // TestLocalFaultSendsTerminate
 	frame.FaultReadSTag:             {frame: "002e 4141 00000000 00000001 00000001 00000000 00000001 0000000000000002 00000008 00000002 %a", want: "0100e000"},
 	frame.FaultReadBounds:           {frame: "002e 4141 00000000 00000001 00000001 00000000 00000001 0000000000000002 00010001 %t %a", want: "0101e000"},
 	frame.FaultReadAccess:           {frame: "002e 4141 00000000 00000001 00000001 00000000 00000001 0000000000000002 00000008 %t %a", want: "0102e000"},
@@ -63,15 +63,15 @@ var rows = map[frame.Fault]sent{
 	frame.FaultCRC:                  {frame: "0012 4143 00000000 00000000 00000001 00000000", want: "20020000"},
 	frame.FaultFraming:              {frame: "000d c140 00000000 00000000000000", want: "20030000"},
 	{Layer: 2, Kind: 0, Code: 4}:    {never: "a wrong start-up frame closes TCP at once"},
-	frame.FaultStartup:              {want: "20050000"}, // TestStartupTerminates, as the next two
+	frame.FaultStartup:              {want: "20050000"}, // TestFailedNegotiationSendsTerminate, also for the next two
 	frame.FaultDepth:                {want: "20060000"},
 	frame.FaultRTR:                  {want: "20070000"},
 }
 
-// Every rule is broken once, and the Terminate is right to the last byte.
+// Every rule is broken once, and the whole Terminate is right.
 //
 // Source: [RFC 5040 §4.8], [RFC 5041 §7], [RFC 5044 §8], [RFC 6581 §9]
-func TestTerminateTable(t *testing.T) {
+func TestEveryFaultHasItsTerminate(t *testing.T) {
 	known := knownFaults()
 	for f := range known {
 		if _, ok := rows[f]; !ok {
@@ -102,7 +102,7 @@ func TestTerminateTable(t *testing.T) {
 			filled := bytes.ReplaceAll([]byte(row.frame), []byte("%t"), fmt.Appendf(nil, "%08x", at.Token))
 			filled = bytes.ReplaceAll(filled, []byte("%a"), fmt.Appendf(nil, "%016x", at.Addr))
 			sending := decodeHex(t, string(filled))
-			if f == frame.FaultStream { // an address in the region that is not aligned
+			if f == frame.FaultStream { // an unaligned address in the region
 				for i := range 8 {
 					sending[2+18+12+i] = byte((at.Addr + 4) >> (56 - 8*i))
 				}
@@ -139,11 +139,11 @@ func TestTerminateTable(t *testing.T) {
 	}
 }
 
-// A fault of this side is reported as local, without a header, in place of the message
+// A fault of this side is reported as local, without a header. It replaces the message
 // that could not be made.
 //
 // Source: [RFC 5040 §4.8]
-func TestTerminateLocal(t *testing.T) {
+func TestLocalFaultSendsTerminate(t *testing.T) {
 	e, p := connectReads(t, CRCOff, readyWrite)
 	qp := e.qp.(*queuePair)
 	mr, err := e.a.RegisterMemory(t.Context(), make([]byte, 64<<10), 0)

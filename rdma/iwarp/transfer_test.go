@@ -29,7 +29,7 @@ var transferConfigs = map[string]*Config{
 }
 
 // Source: [RFC 5040 §5.1], [RFC 5041 §5]
-func TestSendAndWrite(t *testing.T) {
+func TestSendAndWriteArriveInAllModes(t *testing.T) {
 	for name, cfg := range transferConfigs {
 		t.Run(name, func(t *testing.T) {
 			client, server := connect(t, cfg, cfg, shape{depth: 16, sge: 4, buf: 4 << 20})

@@ -9,7 +9,7 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// bindWindow binds a window of a side to n bytes of its memory.
+// bindWindow binds a window to n bytes of a side's memory.
 func (e *side) bindWindow(off, n int, rights rdma.Flags) (rdma.MemoryWindow, rdma.RemoteAddr) {
 	e.t.Helper()
 	w, err := e.a.CreateMemoryWindow()
@@ -21,11 +21,11 @@ func (e *side) bindWindow(off, n int, rights rdma.Flags) (rdma.MemoryWindow, rdm
 	return w, w.RemoteAddr()
 }
 
-// The window is invalid when the message is delivered, and its region free; the same
-// token again is an error of the peer.
+// When the message is delivered, the window is invalid and its region can be closed. The
+// same token again is an error of the peer.
 //
 // Source: [RFC 5040 §4.6], [RFC 5040 §5.1], [RFC 5042 §6.3]
-func TestSendWithInvalidate(t *testing.T) {
+func TestSendInvalidatesBeforeDelivery(t *testing.T) {
 	for _, op := range []frame.Opcode{frame.OpSendInvalidate, frame.OpSendEventInval} {
 		e, p := connectRaw(t, CRCOn)
 		e.recv(1, 0, 100)
@@ -57,7 +57,7 @@ func TestSendWithInvalidate(t *testing.T) {
 // A peer cannot invalidate a region or the window of another connection.
 //
 // Source: [RFC 5042 §6.3], [RFC 5040 §8.1.1]
-func TestInvalidateOthers(t *testing.T) {
+func TestPeerCannotInvalidateOthers(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	other, _ := connectRaw(t, CRCOn)
 	_, theirs := other.bindWindow(0, 8, rdma.FlagAllowWrite)
@@ -83,7 +83,7 @@ func TestInvalidateOthers(t *testing.T) {
 // The Terminate for a read of an invalid window is right.
 //
 // Source: [RFC 5040 §4.8], [ND NdInvalidRead]
-func TestReadThroughWindow(t *testing.T) {
+func TestReadOfInvalidWindowEndsWithTerminate(t *testing.T) {
 	for _, c := range []struct {
 		rights rdma.Flags
 		code   byte

@@ -8,8 +8,8 @@ import (
 	"lwio/rdma/iwarp/internal/frame"
 )
 
-// nearWrap sets the numbers of the next messages of a side, of all kinds and both
-// directions, to the last before the wrap to 0.
+// nearWrap sets the sequence numbers of the next messages of a side, of all kinds and in
+// both directions, to the last number before the wrap to 0.
 func (e *side) nearWrap() uint32 {
 	const first = ^uint32(0) - 1
 	qp := e.qp.(*queuePair)
@@ -19,14 +19,14 @@ func (e *side) nearWrap() uint32 {
 	x := &qp.c.rx
 	x.msn, x.readMSN, x.atomicMSN = first, first, first
 	qp.Initiator.Unlock()
-	raceRelease() // the reader, which waits for the socket, sees it
+	raceRelease() // makes the change visible to the reader, which waits for the socket
 	return first
 }
 
 // All message sequence numbers pass 2^32.
 //
 // Source: [RFC 5041 §4.3], [RFC 5041 §5.3]
-func TestNumbersWrap(t *testing.T) {
+func TestSequenceNumbersWrap(t *testing.T) {
 	client, server := connect(t, nil, nil, shape{depth: 16, sge: 1, buf: 4096, limits: rdma.ReadLimits{Inbound: 2, Outbound: 2}})
 	client.post(rdma.Request{Op: rdma.OpWrite, ID: 99}) // ends the start-up
 	client.want(rdma.OpWrite, 99, rdma.StatusSuccess)
@@ -57,10 +57,11 @@ func TestNumbersWrap(t *testing.T) {
 	}
 }
 
-// The numbers of Sends are right around the wrap, and a wrong one is refused there.
+// The sequence numbers of Sends are right around the wrap. A wrong number is refused
+// there.
 //
 // Source: [RFC 5041 §5.3], [RFC 5041 §7]
-func TestNumbersOnTheWire(t *testing.T) {
+func TestSendNumbersAroundWrap(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	e.nearWrap()
 	for i, msn := range []uint32{0xFFFFFFFE, 0xFFFFFFFF, 0, 1} {
@@ -80,10 +81,10 @@ func TestNumbersOnTheWire(t *testing.T) {
 	}
 }
 
-// Tagged offsets near 2^64 have no special meaning where only the peer interprets them.
+// Tagged offsets near 2^64 have no special meaning if only the peer interprets them.
 //
 // Source: [RFC 5041 §4.2], [RFC 5040 §4.4]
-func TestOffsetsWrap(t *testing.T) {
+func TestTaggedOffsetsNearWrap(t *testing.T) {
 	e, p := connectReads(t, CRCOff, readyWrite)
 	fillRandom(e.buf[:1000], 3)
 	const top = ^uint64(0)
@@ -98,7 +99,7 @@ func TestOffsetsWrap(t *testing.T) {
 	e.want(rdma.OpWrite, 1, rdma.StatusSuccess)
 }
 
-// Empty messages may name memory that does not exist, and count in their sequence.
+// Empty messages may name memory that does not exist. They count in their sequence.
 //
 // Source: [RFC 5041 §5], [RFC 5040 §4.4], [RFC 5040 §5.2]
 func TestEmptyMessagesNeedNoMemory(t *testing.T) {
@@ -139,7 +140,7 @@ func TestEmptyMessagesNeedNoMemory(t *testing.T) {
 	e.want(rdma.OpRead, 4, rdma.StatusSuccess)
 }
 
-// Sides of all revisions interoperate, reads included: the passive side accepts both
+// Sides of all revisions interoperate, also for reads: the passive side accepts both
 // revisions.
 //
 // Source: [RFC 6581 §9.1], [RFC 5044 §7.1]
@@ -170,8 +171,8 @@ func TestAllMPARevisionsInteroperate(t *testing.T) {
 	}
 }
 
-// With limits of 0 no read and no atomic is sent, and the first of the peer is one too
-// many, also of no bytes.
+// With limits of 0 no read and no atomic is sent. The peer's first one exceeds the limit,
+// even with no bytes.
 //
 // Source: [RFC 6581 §9.2], [RFC 5040 §5.2]
 func TestReadsNeedAReadLimit(t *testing.T) {

@@ -16,12 +16,13 @@ import (
 	"lwio/rdma/rdmatest/fault"
 )
 
-// impatience is enough for events that happen; a case that waits for one that does not spends it.
+// impatience is enough for events that happen. A case that waits for an event that does
+// not happen waits this long.
 const impatience = 100 * time.Millisecond
 
 var errBroken = errors.New("broken on purpose")
 
-// drops lets all requests of one kind vanish.
+// drops makes all requests of one kind vanish.
 func drops(op rdma.Op) func(fault.Attempt) fault.Action {
 	return func(a fault.Attempt) fault.Action {
 		if a.Request.Op == op {
@@ -31,8 +32,7 @@ func drops(op rdma.Op) func(fault.Attempt) fault.Action {
 	}
 }
 
-// brokenWays lists the possible defects of a provider, and the cases that must
-// find it.
+// brokenWays lists possible defects of a provider, and the cases that must detect each.
 var brokenWays = []struct {
 	name  string
 	flaws flaws
@@ -198,7 +198,7 @@ var brokenWays = []struct {
 	}}, found: "adapter/addresses"},
 	{name: "every region is writable", flaws: flaws{access: func(rdma.Access) rdma.Access { return rdma.AccessRemoteWrite }},
 		found: "memory/register violation/rights memory/receive-needs-local-write"},
-	// The race detector would find it too that violation/close-is-final fails.
+	// The race detector would also report the failure of violation/close-is-final.
 	{name: "regions stay open", flaws: flaws{closeObject: map[string]func(func() error) error{"region": func(func() error) error { return nil }}},
 		found: "close/region-use violation/closed-region memory/bad-sge"},
 	{name: "windows stay open", flaws: flaws{closeObject: map[string]func(func() error) error{"window": func(func() error) error { return nil }}},
@@ -244,7 +244,7 @@ var brokenWays = []struct {
 		found: "connect/many connect/dual-bind"},
 }
 
-// broken is the config of a provider that is broken in one way.
+// broken returns the config of a provider with one defect.
 func broken(f *flaws, decide func(fault.Attempt) fault.Action) Config {
 	cfg := onIWARP()
 	cfg.patience = impatience
@@ -258,8 +258,7 @@ func broken(f *flaws, decide func(fault.Attempt) fault.Action) Config {
 	return cfg
 }
 
-// TestSuiteFindsFaults shows every case failing: a check that cannot fail would
-// be none.
+// Every case fails with some defect. A case that cannot fail would check nothing.
 func TestSuiteFindsFaults(t *testing.T) {
 	if testing.Short() {
 		skip.Test(t, "each case waits for its time limit")
@@ -288,15 +287,16 @@ func TestSuiteFindsFaults(t *testing.T) {
 		})
 	}
 	if tried < len(brokenWays) {
-		return // -run picked some
+		return // -run selected some
 	}
 	for name := range unfound {
 		t.Errorf("nothing makes %s fail", name)
 	}
 }
 
-// leaveNoFailFiles keeps rapid from writing failures down that are wanted, which may
-// be found by its own comparison or before, and looks that it did not.
+// leaveNoFailFiles keeps rapid from writing files about intended failures, and checks
+// that it wrote none. Either rapid's own comparison or an earlier check may detect the
+// failure.
 func leaveNoFailFiles(t *testing.T) {
 	f := flag.Lookup("rapid.nofailfile")
 	before := f.Value.String()

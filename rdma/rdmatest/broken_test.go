@@ -7,8 +7,7 @@ import (
 	"lwio/rdma"
 )
 
-// flaws replace calls of a broken provider; nil functions
-// leave the call alone.
+// flaws replace calls of a broken provider. A nil function leaves the call unchanged.
 type flaws struct {
 	post    func(q rdma.QueuePair, reqs []rdma.Request) (int, error)
 	receive func(q rdma.QueuePair, reqs []rdma.ReceiveRequest) (int, error)
@@ -18,17 +17,17 @@ type flaws struct {
 	resize  func(q rdma.CompletionQueue, depth int) error
 	info    func(rdma.AdapterInfo) rdma.AdapterInfo
 	addrs   func([]netip.Addr) []netip.Addr
-	err     func(error) error // of every call of the control path
+	err     func(error) error // for every call of the control path
 	config  func(rdma.QueuePairConfig) rdma.QueuePairConfig
 	access  func(rdma.Access) rdma.Access
-	remote  func(rdma.RemoteAddr) rdma.RemoteAddr // of regions
+	remote  func(rdma.RemoteAddr) rdma.RemoteAddr // for regions
 	limits  func(rdma.ReadLimits) rdma.ReadLimits
 	private func([]byte) []byte
 	addr    func(rdma.Addr) rdma.Addr
 	done    func() <-chan struct{}
 	// closeObject replaces the close of objects, by kind.
 	closeObject map[string]func(inner func() error) error
-	// reject and disconnect take the place of the methods.
+	// reject and disconnect replace the methods.
 	reject     func(c rdma.Connector, data []byte) error
 	disconnect func(c rdma.Connector, ctx context.Context) error
 	accept     func(ctx context.Context) context.Context
@@ -36,7 +35,7 @@ type flaws struct {
 	request    func(ctx context.Context) context.Context
 	bind       func(inner func() error) error
 	alloc      func(n int) int
-	// shared takes the place of a shared receive queue.
+	// shared replaces a shared receive queue.
 	shared func(rdma.SharedReceiveQueue) rdma.SharedReceiveQueue
 	trim   func(q rdma.QueuePair)
 }

@@ -42,7 +42,8 @@ func connectComplete(r *rig) {
 }
 
 // ownDomain lets an adapter take a request that reached another adapter of the provider.
-// The connection can access the regions of the first adapter, not those of the second.
+// The connection can access the regions of the adapter that took the request, and no
+// region of the other adapter.
 func ownDomain(r *rig) {
 	a, p := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
 	front := r.adapter()

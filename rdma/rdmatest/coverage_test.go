@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// official names, for every test that came with NetworkDirect, the cases that check
-// its checks. Each of the cases has the name of the test in its Source.
+// official maps every test of NetworkDirect to the cases that check its subject. Each of
+// the cases has the name of the test in its Source.
 //
 // Source: [ND §9]
 var official = map[string]string{
@@ -49,7 +49,7 @@ var official = map[string]string{
 	"READ_FENCE":          "message/read-fence read/fence",
 }
 
-// beyond names the cases of further requirements.
+// beyond maps further requirements to their cases.
 var beyond = map[string]string{
 	"random operations against a model": "random/model",
 	"concurrent use":                    "flow/concurrent-posts connect/many atomic/many-connections",
@@ -59,7 +59,7 @@ var beyond = map[string]string{
 	"cancellation": "cancel/connect cancel/accept cancel/connection-request cancel/notify cancel/ended-context",
 }
 
-// Every case of the tables exists, and its Source names the test that it is taken from.
+// Every case of the tables exists, and its Source names the test.
 func TestEveryOfficialTestHasCases(t *testing.T) {
 	sources := make(map[string]string)
 	test := regexp.MustCompile(`\[ND ([Nn]d\w+)\]`)

@@ -8,7 +8,7 @@ import (
 	"lwio/rdma"
 )
 
-// outcome runs one made-up case as Run would.
+// outcome runs one made-up case like Run.
 func outcome(t *testing.T, cfg Config, c Case) *recorder {
 	return record(t, func(tb testing.TB) { runDeclared(tb, cfg, c) })
 }
@@ -44,7 +44,7 @@ func TestGapsMustBeDeclaredAndFail(t *testing.T) {
 	}
 }
 
-func TestUnknownGap(t *testing.T) {
+func TestUnknownGapIsReported(t *testing.T) {
 	cfg := onIWARP()
 	cfg.Gaps = map[string]string{"cq/resize": "a case", "no/case": "none"}
 	if got := unknownGaps(cfg); !slices.Equal(got, []string{"no/case"}) {
@@ -52,9 +52,8 @@ func TestUnknownGap(t *testing.T) {
 	}
 }
 
-// A case that leaves something behind fails, and so does one whose provider does
-// not come back.
-func TestLeakAndHang(t *testing.T) {
+// A case that leaves objects behind fails. A case whose provider hangs fails too.
+func TestLeakAndHangFailACase(t *testing.T) {
 	stop := make(chan struct{})
 	leak := outcome(t, onIWARP(), Case{Name: "it", run: func(*rig) { go func() { <-stop }() }})
 	close(stop)
@@ -77,7 +76,7 @@ type closer func() error
 
 func (c closer) Close() error { return c() }
 
-// Every case has a name of its own and says where it comes from.
+// Every case has a unique name and names its source.
 func TestCasesAreNamed(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, c := range Cases() {

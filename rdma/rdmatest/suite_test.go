@@ -12,12 +12,12 @@ import (
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// slow is a config with time limits that no machine comes near to.
+// slow is a config with time limits that no machine reaches.
 var slow = iwarp.Config{
 	RequestTimeout: time.Minute, WriteTimeout: time.Minute, ReplyTimeout: time.Minute, ReadyTimeout: time.Minute, DrainTimeout: time.Minute,
 }
 
-// onIWARP runs the suite on the one provider that needs nothing of the host.
+// onIWARP returns the config of the suite for iwarp, which needs no features of the host.
 func onIWARP() Config {
 	return Config{
 		New:  func(testing.TB) rdma.Provider { return iwarp.New(&slow) },

@@ -14,8 +14,8 @@ import (
 	"lwio/rdma"
 )
 
-// BenchmarkPingPong sends 64 bytes there and back between two goroutines of one
-// process, which poll or sleep, beside the same over a Unix socket.
+// BenchmarkPingPong sends 64 bytes back and forth between two goroutines of one process,
+// which poll or sleep. It compares with the same exchange over a Unix socket.
 func BenchmarkPingPong(b *testing.B) {
 	b.Run("unix-socket", benchmarkSocket)
 	b.Run("polled", func(b *testing.B) { benchmarkPingPong(b, false) })
@@ -39,7 +39,7 @@ func benchmarkSocket(b *testing.B) {
 	<-done
 }
 
-// ping sends 64 bytes over a socket and waits for them to come back.
+// ping sends 64 bytes over a socket and waits until they come back.
 func ping(b *testing.B, nc *net.UnixConn) {
 	buf := make([]byte, 64)
 	b.ReportAllocs()
@@ -53,7 +53,7 @@ func ping(b *testing.B, nc *net.UnixConn) {
 	}
 }
 
-// player takes messages and sends them, without an allocation.
+// player takes messages and sends them without an allocation.
 type player struct {
 	s     *side
 	sleep bool
@@ -77,7 +77,7 @@ func (p *player) send() error {
 	return err
 }
 
-// take waits for one message and posts the receive for another.
+// take waits for one message and posts the receive for the next one.
 func (p *player) take(b testing.TB) error {
 	for {
 		n, err := p.s.rcq.Poll(p.res[:1])
@@ -127,8 +127,8 @@ func benchmarkPingPong(b *testing.B, sleep bool) {
 	<-done
 }
 
-// BenchmarkWrite writes into memory of the peer: directly, by copy, and beside
-// that the same copy within this process.
+// BenchmarkWrite writes into memory of the peer, directly and by copy. It compares with
+// the same copy within this process.
 func BenchmarkWrite(b *testing.B) {
 	for _, size := range []int{8, 4 << 10, 1 << 20} {
 		b.Run(fmt.Sprintf("memmove/%d", size), func(b *testing.B) {
@@ -160,8 +160,8 @@ func benchmarkWrite(b *testing.B, size int, direct bool) {
 	}
 }
 
-// BenchmarkSilentWrite writes a word, with a result now and then, as a server that answers a
-// poller does.
+// BenchmarkSilentWrite writes a word silently, with a result sometimes, like a server
+// that answers a poller.
 func BenchmarkSilentWrite(b *testing.B) {
 	active, passive := connected(b, nil, 4096)
 	active.introduce(b, passive.region)
@@ -224,9 +224,9 @@ func BenchmarkFileWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkAcross sends 64 bytes to another process and back, polling, asleep in the
-// network poller, and blocking its thread, and writes a word there that is answered;
-// beside the least that two processes need for the like, and a Unix socket.
+// BenchmarkAcross sends 64 bytes to another process and back: polling, asleep in the
+// network poller, and blocking its thread. It also writes a word that the other process
+// answers. It compares with the minimum for two processes, and with a Unix socket.
 func BenchmarkAcross(b *testing.B) {
 	b.Run("unix-socket", func(b *testing.B) {
 		name := randomName()
@@ -259,7 +259,7 @@ func BenchmarkAcross(b *testing.B) {
 	}
 }
 
-// wordPlayer writes words into the peer's memory, silently but now and then.
+// wordPlayer writes words into the peer's memory, silently, with a result sometimes.
 type wordPlayer struct {
 	cq   rdma.CompletionQueue
 	qp   rdma.QueuePair
@@ -285,7 +285,7 @@ func (w *wordPlayer) say() error {
 	return err
 }
 
-// watch waits for the answer; false says that the connection ended.
+// watch waits for the answer. It returns false if the connection ended.
 func (w *wordPlayer) watch(word *atomic.Uint64) bool {
 	for i := 1; word.Load() != w.last; i++ {
 		if i%1024 != 0 {
@@ -318,8 +318,8 @@ func benchmarkWord(b *testing.B) {
 	}
 }
 
-// TestNoAllocations: the data path allocates nothing, in either way.
-func TestNoAllocations(t *testing.T) {
+// The data path allocates nothing, by ring or directly.
+func TestDataPathDoesNotAllocate(t *testing.T) {
 	if raceEnabled {
 		skip.Test(t, "the race detector allocates")
 	}
@@ -352,10 +352,11 @@ func TestNoAllocations(t *testing.T) {
 	})
 }
 
-// allocatesNothing counts the allocations of the whole process in many operations, of
-// which less than one in a hundred may. testing.AllocsPerRun rounds down, so that it
-// would miss one that half of them make. Queues have grown before; other goroutines that
-// allocate meanwhile, as the system stopped this process for a while, do not each time.
+// allocatesNothing counts the allocations of the whole process during many operations, of
+// which less than one in a hundred may allocate. testing.AllocsPerRun rounds down, so it
+// would miss an allocation in half of the operations. The queues have grown before. Other
+// goroutines may allocate during one measurement, for instance after the system stopped
+// this process, but not during all of them.
 func allocatesNothing(t *testing.T, what string, op func()) {
 	t.Helper()
 	const operations = 10_000

@@ -10,9 +10,9 @@ import (
 	"lwio/rdma"
 )
 
-// TestSendBudget: a goroutine with a budget sends no more than that, and the rest
-// is done all the same.
-func TestSendBudget(t *testing.T) {
+// A goroutine with a budget sends no more requests than the budget. The rest is sent
+// anyway.
+func TestSendBudgetIsKept(t *testing.T) {
 	active, passive := connected(t, nil, 4096)
 	const posts = 3 * sendBudget
 	for id := range uint64(posts) {
@@ -21,7 +21,7 @@ func TestSendBudget(t *testing.T) {
 		}
 	}
 	qp, c := active.qp.(*queuePair), active.inside()
-	eventually(t, "run sleeps", c.sleeper.isParked) // or it sends the rest, too
+	eventually(t, "run sleeps", c.sleeper.isParked) // otherwise run sends the rest too
 	qp.Initiator.Lock()
 	qp.Initiator.Sending = true // another goroutine has the right to send
 	qp.Initiator.Unlock()
@@ -50,9 +50,9 @@ func TestSendBudget(t *testing.T) {
 	}
 }
 
-// Requests beyond the budget are sent, even if another goroutine looks for them just then:
-// run is woken only after the right to send is released, as it could not take that right
-// before, and would not come again.
+// Requests beyond the budget are sent even if another goroutine looks for them at that
+// moment. run is woken only after the right to send is released: before that it could not
+// take the right, and would not return.
 //
 // Source: [ND QueuePair.Send]
 func TestRequestsBeyondBudgetAreSent(t *testing.T) {
@@ -66,7 +66,7 @@ func TestRequestsBeyondBudgetAreSent(t *testing.T) {
 	c.qp.Initiator.Lock()
 	yielding.Go(c.tx.yield)
 	early := false
-	for range 10_000 { // turns, in which it comes as far as it can without the lock
+	for range 10_000 { // turns in which run comes as far as it can without the lock
 		runtime.Gosched()
 		early = early || c.tx.more.Load()
 	}

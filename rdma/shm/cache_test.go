@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropCache asks the system to forget the pages of a file.
+// dropCache asks the system to drop the cached pages of a file.
 func dropCache(tb testing.TB, f *os.File) {
 	tb.Helper()
 	if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {

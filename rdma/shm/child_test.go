@@ -21,14 +21,13 @@ import (
 	"lwio/rdma"
 )
 
-// child is the other process of a test: this binary again.
+// child is the other process of a test, which runs this binary too.
 type child struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 }
 
-// spawn starts a child with a role, which connects to the address, and may write
-// where at says.
+// spawn starts a child with a role. The child connects to addr, and may write to at.
 func spawn(tb testing.TB, role string, addr rdma.Addr, at rdma.RemoteAddr) *child {
 	tb.Helper()
 	cmd := exec.Command(os.Args[0], addr.Name, fmt.Sprint(at.Addr), fmt.Sprint(uint32(at.Token)))
@@ -46,7 +45,7 @@ func spawn(tb testing.TB, role string, addr rdma.Addr, at rdma.RemoteAddr) *chil
 	return &child{cmd, in}
 }
 
-// The child's memory: a polled word, and data behind it.
+// The child's memory has a polled word, and data after it.
 const (
 	childMemory = 1 << 16
 	childData   = 4096
@@ -77,7 +76,7 @@ func childConfig() *Config {
 	return patient(&Config{BlockingWait: os.Getenv("SHM_TEST_SLEEP") == "futex"})
 }
 
-// runChild connects, sends where its memory is, and plays its role.
+// runChild connects, sends the address of its memory, and plays its role.
 func runChild(role, name string, peer rdma.RemoteAddr) error {
 	ctx := context.Background()
 	a, err := New(childConfig()).OpenAdapter(ctx, netip.Addr{})
@@ -133,7 +132,7 @@ func runChild(role, name string, peer rdma.RemoteAddr) error {
 	return nil
 }
 
-// childFrozen waits for its input to say that it was written while it was
+// childFrozen waits until its input reports that its memory was written while it was
 // stopped, and reports the result.
 func childFrozen(mem []byte, qp rdma.QueuePair) error {
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
@@ -187,8 +186,8 @@ func childEcho(ctx context.Context, cq rdma.CompletionQueue, qp rdma.QueuePair, 
 	}
 }
 
-// childWord answers each word that is written into its memory with the same one,
-// until the connection ends.
+// childWord answers each word that is written into its memory with the same word, until
+// the connection ends.
 func childWord(mem []byte, cq rdma.CompletionQueue, qp rdma.QueuePair, peer rdma.RemoteAddr) error {
 	w := newWordPlayer(mem[childMemory-64:], cq, qp, peer)
 	for {
@@ -222,10 +221,11 @@ func echoSocket(nc *net.UnixConn) error {
 	}
 }
 
-// parentReceives is how many receives the parent posts before it connects.
+// parentReceives is the number of receives that the parent posts before it connects.
 const parentReceives = 64
 
-// parent connects this process with a child, and learns where its memory is.
+// parent connects this process with a child, and receives the address of the child's
+// memory.
 func parent(tb testing.TB, role string) (*side, *child, rdma.RemoteAddr) {
 	tb.Helper()
 	s := newSide(tb, childConfig(), 1<<16)
@@ -251,9 +251,9 @@ func parent(tb testing.TB, role string) (*side, *child, rdma.RemoteAddr) {
 	}
 }
 
-// TestOneSided writes into the memory of a process that is stopped, and reads it
-// back: none of its code runs. Source: design decision 11
-func TestOneSided(t *testing.T) {
+// The parent writes into the memory of a stopped process, and reads it back: no code of
+// that process runs. Source: design decision 11
+func TestOneSidedAccessRunsNoTargetCode(t *testing.T) {
 	s, c, at := parent(t, "frozen")
 	s.write(t, rdma.Request{Flags: rdma.FlagInline, Inline: []byte{0}, Remote: at})
 	eventually(t, "the region is shared", func() bool { return s.inside().mappings.knows(uint32(at.Token)) })
@@ -285,7 +285,7 @@ func TestOneSided(t *testing.T) {
 	}
 }
 
-// stop stops a process and waits until it is.
+// stop stops a process and waits until it has stopped.
 func stop(tb testing.TB, pid int) {
 	tb.Helper()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
@@ -301,8 +301,8 @@ func stop(tb testing.TB, pid int) {
 	})
 }
 
-// TestEchoAcross plays ping-pong with another process, polling and sleeping.
-func TestEchoAcross(t *testing.T) {
+// Messages go to another process and back, with polling and with sleeping.
+func TestEchoAcrossProcesses(t *testing.T) {
 	for _, sleep := range []string{"", "poller", "futex"} {
 		t.Setenv("SHM_TEST_SLEEP", sleep)
 		s, _, _ := parent(t, "echo")

@@ -15,7 +15,7 @@ const (
 	noAtomic = "no atomics"
 )
 
-// gaps are the cases of the suite that the provider cannot pass, and why.
+// gaps are the cases of the suite that the provider cannot pass, with the reasons.
 var gaps = map[string]string{
 	"atomic/compare-swap":     noAtomic,
 	"atomic/fetch-add":        noAtomic,
@@ -47,8 +47,8 @@ func TestConformanceCases(t *testing.T) {
 	}
 }
 
-// TestRandomOperations compares random operations with a model: a million of them are
-// -rapid.checks=1000 -rapid.steps=1000.
+// Random operations agree with a model. -rapid.checks=1000 -rapid.steps=1000 makes a
+// million of them.
 //
 // Source: [ND QueuePair]
 func TestRandomOperations(t *testing.T) {

@@ -23,10 +23,9 @@ func fill(p []byte) []byte {
 	return p
 }
 
-// TestDirectWrite: once memory of Alloc was written, it is written without the
-// ring, of all sizes, exactly where it should be. Source: [OP-89b], [ND
-// QueuePair.Write]
-func TestDirectWrite(t *testing.T) {
+// After the first write, memory of Alloc is written without the ring, in all sizes, and
+// no byte around the data changes. Source: [OP-89b], [ND QueuePair.Write]
+func TestDirectWriteBypassesRing(t *testing.T) {
 	active, passive := connected(t, nil, 1<<20)
 	fill(active.mem)
 	active.introduce(t, passive.region)
@@ -54,9 +53,8 @@ func TestDirectWrite(t *testing.T) {
 	}
 }
 
-// TestDirectGather: pieces go one after another, and an aligned word of two pieces
-// is one store.
-func TestDirectGather(t *testing.T) {
+// Pieces are placed one after another. An aligned word of two pieces is one store.
+func TestDirectWriteGathersPieces(t *testing.T) {
 	active, passive := connected(t, nil, 1<<16)
 	fill(active.mem)
 	active.introduce(t, passive.region)
@@ -72,10 +70,9 @@ func TestDirectGather(t *testing.T) {
 	}
 }
 
-// TestOrderOfBothWays: writes through the ring and direct writes take
-// effect in the order of posting, as a poller of the last word sees it.
-// Source: [ND QueuePair §Ordering], [OP-88]
-func TestOrderOfBothWays(t *testing.T) {
+// Writes through the ring and direct writes take effect in the order of posting, as a
+// poller of the last word sees it. Source: [ND QueuePair §Ordering], [OP-88]
+func TestRingAndDirectWritesKeepOrder(t *testing.T) {
 	if raceEnabled {
 		skip.Test(t, "the race detector does not see the order that a word in shared memory makes")
 	}
@@ -111,9 +108,8 @@ func TestOrderOfBothWays(t *testing.T) {
 	}
 }
 
-// TestWritesOvertakeMessages: a write goes straight to its place while messages wait in
-// the ring, but not while a write does, behind which it stays.
-// Source: [ND QueuePair §Ordering]
+// A write is placed directly while messages wait in the ring. While a write waits in the
+// ring, a later write stays behind it. Source: [ND QueuePair §Ordering]
 func TestWritesOvertakeMessages(t *testing.T) {
 	active, passive := connected(t, nil, 1<<16)
 	fill(active.mem)
@@ -149,8 +145,8 @@ func TestWritesOvertakeMessages(t *testing.T) {
 	}
 }
 
-// TestCloseEndsDirectWrites closes a region under a stream of direct writes: it
-// does not change afterwards. Source: [ND MemoryRegion.Deregister]
+// A region is closed during a stream of direct writes, and does not change afterwards.
+// Source: [ND MemoryRegion.Deregister]
 func TestCloseEndsDirectWrites(t *testing.T) {
 	for range 10 {
 		active, passive := connected(t, nil, 1<<16)
@@ -190,9 +186,8 @@ func TestCloseEndsDirectWrites(t *testing.T) {
 	}
 }
 
-// TestCloseUnderFrozenPeer: a peer that stops in the middle of a write loses the
-// pages. Source: [OP-113]
-func TestCloseUnderFrozenPeer(t *testing.T) {
+// A peer that stops in the middle of a write loses the pages. Source: [OP-113]
+func TestCloseReplacesPagesOfFrozenPeer(t *testing.T) {
 	active, passive := connected(t, &Config{DrainTimeout: 20 * time.Millisecond}, 1<<16)
 	mem := must[rdma.Memory](t)(passive.a.Alloc(t.Context(), 1<<16)).Bytes()
 	region := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), mem[4096+100:3*4096-200], rdma.AccessRemoteWrite))
@@ -211,8 +206,8 @@ func TestCloseUnderFrozenPeer(t *testing.T) {
 		t.Error("the memory changed after Close, or was not kept")
 	}
 
-	// The peer's mapping is another memory now: its writes must not go there,
-	// be it through a region on the same pages or one beside it.
+	// The peer's mapping shows other memory now. Its writes must not go there, neither
+	// through a region on the same pages nor through a region beside it.
 	again := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), mem[4096:3*4096], readable))
 	for _, r := range []rdma.MemoryRegion{beside, again} {
 		for i := range 50 {
@@ -227,9 +222,9 @@ func TestCloseUnderFrozenPeer(t *testing.T) {
 	}
 }
 
-// TestMemoryOfOneConnection: a second peer reaches the memory by copy, and never
-// gets it. Source: design decision 11
-func TestMemoryOfOneConnection(t *testing.T) {
+// A second peer accesses the memory by copy, and never receives it. Source: design
+// decision 11
+func TestMemoryIsPassedToOnePeer(t *testing.T) {
 	first, passive := connected(t, nil, 4096)
 	first.introduce(t, passive.region)
 	second := newSide(t, nil, 4096)
@@ -267,7 +262,7 @@ func TestMemoryOfOneConnection(t *testing.T) {
 	}
 }
 
-// TestUnshare: a memory that is closed is unmapped by the peer.
+// The peer unmaps a memory that is closed.
 func TestCloseOfMemoryUnmapsItAtPeer(t *testing.T) {
 	active, passive := connected(t, nil, 4096)
 	m := must[rdma.Memory](t)(passive.a.Alloc(t.Context(), 4096))
@@ -284,8 +279,8 @@ func TestCloseOfMemoryUnmapsItAtPeer(t *testing.T) {
 	active.deliver(t, passive)
 }
 
-// TestLimitOfPeerMemory: memory beyond the limit is reached through the ring.
-func TestLimitOfPeerMemory(t *testing.T) {
+// Memory beyond the limit is accessed through the ring.
+func TestMemoryBeyondPeerLimitUsesRing(t *testing.T) {
 	active, passive := connected(t, &Config{MaxPeerMemory: 4096}, 8192)
 	fill(active.mem)
 	for range 3 {
@@ -302,9 +297,9 @@ func TestLimitOfPeerMemory(t *testing.T) {
 	}
 }
 
-// TestLimitOfMappedMemory: so is memory beyond the limit of all connections, until
-// others are gone.
-func TestLimitOfMappedMemory(t *testing.T) {
+// Memory beyond the limit of all connections is accessed through the ring, until other
+// memory is unmapped.
+func TestMemoryBeyondTotalLimitUsesRing(t *testing.T) {
 	p := New(patient(&Config{MaxMappedMemory: 12 << 10}))
 	first, passive := connectedOn(t, p, 8192)
 	first.introduce(t, passive.region)
@@ -332,10 +327,9 @@ func TestLimitOfMappedMemory(t *testing.T) {
 	third.introduce(t, last.region)
 }
 
-// TestLastMessageWhilePolled: messages that a peer sent before it left arrive, even if
-// the work was left to a goroutine that stopped to poll. Source: [ND
-// Connector.Disconnect]
-func TestLastMessageWhilePolled(t *testing.T) {
+// Messages that a peer sent before it disconnected arrive, even if the receiving
+// goroutine has stopped polling. Source: [ND Connector.Disconnect]
+func TestLastMessagesArriveAfterPolling(t *testing.T) {
 	for range 20 {
 		active, passive := connected(t, nil, 4096)
 		if _, err := passive.qp.PostReceive([]rdma.ReceiveRequest{{ID: 1}, {ID: 2}}); err != nil {

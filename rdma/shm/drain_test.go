@@ -9,10 +9,9 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// TestResultInAStream: a message's result does not wait for the end of the stream of
-// writes that follows it: it is there when a quarter of the ring is free again.
-// Source: [ND §6.5]
-func TestResultInAStream(t *testing.T) {
+// A message's result does not wait for the end of the following stream of writes. It
+// appears when a quarter of the ring is free again. Source: [ND §6.5]
+func TestResultDoesNotWaitForStreamOfWrites(t *testing.T) {
 	r, victim, accepted := attack(t, nil)
 	if err := <-accepted; err != nil {
 		t.Fatal(err)

@@ -163,7 +163,7 @@ func (x *exports) usesLocked(i int) bool {
 	return !x.peerGone.Load() && (x.peer.Busy.Load() == uint64(i+1) || x.peer.Slot(i).References.Load() != 0)
 }
 
-// unshare tells the peer that a memory is no longer used.
+// unshare announces to the peer that a memory is no longer used.
 func (x *exports) unshare(m *memory) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -15,7 +15,8 @@ import (
 	"lwio/rdma/internal/softrdma"
 )
 
-// source makes a file of n random bytes, which stays in the page cache, and a source of it.
+// source makes a file of n random bytes, which stays in the page cache, and a source of
+// it.
 func (s *side) source(tb testing.TB, n int) (*os.File, []byte, rdma.FileSource) {
 	tb.Helper()
 	f, data, src, letGo := s.looseSource(tb, n)
@@ -23,7 +24,8 @@ func (s *side) source(tb testing.TB, n int) (*os.File, []byte, rdma.FileSource) 
 	return f, data, src
 }
 
-// looseSource is source, until letGo: then the system may take the file out of the cache.
+// looseSource is source with a function letGo. After letGo the system may drop the file
+// from the page cache.
 func (s *side) looseSource(tb testing.TB, n int) (f *os.File, data []byte, src rdma.FileSource, letGo func()) {
 	tb.Helper()
 	data = fill(make([]byte, n))
@@ -42,9 +44,9 @@ func (s *side) looseSource(tb testing.TB, n int) (f *os.File, data []byte, src r
 	return f, data, must[rdma.FileSource](tb)(s.a.RegisterFile(tb.Context(), f)), letGo
 }
 
-// TestFileWrite: from every offset, by both ways, with zeros past the end of the
-// file. Source: [OP-92i], design decision 6
-func TestFileWrite(t *testing.T) {
+// Writes from every offset of a file arrive, by ring and directly, with zeros past the
+// end of the file. Source: [OP-92i], design decision 6
+func TestFileWriteFromEveryOffset(t *testing.T) {
 	const size = 300_000
 	active, passive := connected(t, nil, 1<<20)
 	heap := make([]byte, 1<<20)
@@ -76,9 +78,9 @@ func TestFileWrite(t *testing.T) {
 	}
 }
 
-// TestFileCached: cached pages are written at once, in either way, and a write that would
-// have to wait is refused without a trace. Source: design decision 6
-func TestFileCached(t *testing.T) {
+// Cached pages are written at once, by ring and directly. A write that would have to wait
+// is refused without an effect. Source: design decision 6
+func TestCachedWriteIsDoneAtOnce(t *testing.T) {
 	active, passive := connected(t, &Config{RingSize: 1}, 1<<20)
 	f, data, src, letGo := active.looseSource(t, 40_000)
 	if err := f.Sync(); err != nil {
@@ -120,18 +122,18 @@ func TestFileCached(t *testing.T) {
 	clear(passive.mem)
 	dropCache(t, f)
 	active.post(t, rdma.Request{Op: rdma.OpWrite, File: src, FileLength: 40_000, Remote: passive.at(0)})
-	active.deliver(t, passive) // takes the results of all three
+	active.deliver(t, passive) // takes the results of all three requests
 	if !bytes.Equal(passive.mem[:40_000], data) {
 		t.Error("a file that must be waited for is not written, or not before the next request")
 	}
 }
 
-// TestFileShrinks: a file that ends in the middle of a write, and grows again, has
-// ended: the rest are zeros, and do not count. Source: [OP-92i]
-func TestFileShrinks(t *testing.T) { testFileShrinks(t, 0) }
+// A file that ends in the middle of a write and then grows again counts as ended. The
+// rest of the data is zero and does not count. Source: [OP-92i]
+func TestShrunkFileEndsWithZeros(t *testing.T) { testFileShrinks(t, 0) }
 
-// TestFileUnreadable: so has one that cannot be read any further; the connection goes on.
-func TestFileUnreadable(t *testing.T) { testFileShrinks(t, unix.EIO) }
+// A file that becomes unreadable counts as ended too. The connection continues.
+func TestUnreadableFileEndsWithZeros(t *testing.T) { testFileShrinks(t, unix.EIO) }
 
 func testFileShrinks(t *testing.T, end unix.Errno) {
 	const size = 3 * 4096
@@ -153,9 +155,9 @@ func testFileShrinks(t *testing.T, end unix.Errno) {
 		read, calls := r.fn, 0
 		r.fn = func(fd uintptr) {
 			switch calls++; {
-			case calls == 2: // the file is short
+			case calls == 2: // the file is short now
 				r.n, r.err = 0, end
-			case r.iov.Len > 4096: // and this is all that is there
+			case r.iov.Len > 4096: // the rest of the file
 				r.iov.SetLen(4096)
 				fallthrough
 			default:
@@ -174,9 +176,9 @@ func testFileShrinks(t *testing.T, end unix.Errno) {
 	}
 }
 
-// TestFileHalfCached: a file of which only the beginning is in memory leaves no
-// trace in the peer's. Source: design decision 6
-func TestFileHalfCached(t *testing.T) {
+// A write from a file with only its beginning in memory does not change the peer's
+// memory. Source: design decision 6
+func TestHalfCachedFileLeavesPeerMemory(t *testing.T) {
 	active, passive := connected(t, nil, 1<<20)
 	_, _, src := active.source(t, 8192)
 	src.(*fileSource).cached = false
@@ -202,9 +204,9 @@ func TestFileHalfCached(t *testing.T) {
 	active.deliver(t, passive)
 }
 
-// TestFileCachedAndOthers: requests posted while a cached write is being
-// tried comes after it, whether it succeeds or not. Source: design decision 6
-func TestFileCachedAndOthers(t *testing.T) {
+// Requests that are posted while a cached write is tried come after it, whether it
+// succeeds or not. Source: design decision 6
+func TestConcurrentPostsFollowCachedWrite(t *testing.T) {
 	active, passive := connected(t, nil, 1<<20)
 	_, data, src := active.source(t, 4096)
 	src.(*fileSource).cached = false
@@ -246,9 +248,10 @@ func TestFileCachedAndOthers(t *testing.T) {
 	}
 }
 
-// TestFileRun: of writes of the cached kind that are posted together, those are done that
-// come before the first whose pages are not in memory, or whose place cannot be reached.
-func TestFileRun(t *testing.T) {
+// Among cached writes that are posted together, the writes before the first impossible
+// one are done. A write is impossible if its pages are not in memory, or if its target
+// cannot be accessed directly.
+func TestFileRunStopsAtFirstImpossibleWrite(t *testing.T) {
 	const page, count = 4096, 6
 	active, passive := connected(t, nil, 1<<20)
 	_, data, src := active.source(t, count*page)
@@ -295,8 +298,9 @@ func TestFileRun(t *testing.T) {
 	active.deliver(t, passive)
 }
 
-// TestFileRefused: objects that are not files, and invalid parts of files. Source: [ND Adapter]
-func TestFileRefused(t *testing.T) {
+// Objects that are not regular files are refused, and invalid parts of files too. Source:
+// [ND Adapter]
+func TestInvalidFilesAreRefused(t *testing.T) {
 	active, passive := connected(t, nil, 4096)
 	_, _, src := active.source(t, 100)
 	dir := must[*os.File](t)(os.Open(t.TempDir()))

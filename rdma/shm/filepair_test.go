@@ -13,8 +13,8 @@ import (
 	"lwio/rdma"
 )
 
-// answered is a write from a file, of n bytes to the beginning of the peer's memory, and the
-// word at 64 KiB that tells of it.
+// answered returns a write of n bytes from a file to the beginning of the peer's memory,
+// and a write of the word at 64 KiB that announces it.
 func (s *side) answered(src rdma.FileSource, peer *side, n int, word []byte) []rdma.Request {
 	return []rdma.Request{
 		{Op: rdma.OpWrite, Flags: rdma.FlagOnlyIfCached | rdma.FlagSilentSuccess, File: src, FileOffset: 4096, FileLength: n, Remote: peer.at(0)},
@@ -22,18 +22,18 @@ func (s *side) answered(src rdma.FileSource, peer *side, n int, word []byte) []r
 	}
 }
 
-// A short write from a file and the word behind it are done together, for each
-// size, or as far as they can be. Source: design decision 6
+// A short write from a file and the word after it are placed together, for each size, or
+// as many of them as possible. Source: design decision 6
 func TestFilePairIsPlacedTogether(t *testing.T) {
 	active, passive := connected(t, nil, 1<<20)
 	_, data, src := active.source(t, 100_000)
 	active.introduce(t, passive.region)
 	r := &active.inside().tx.data.reader
 	read := r.fn
-	_, strange := passive.alloc(t, 4096) // which is not introduced
+	_, strange := passive.alloc(t, 4096) // not introduced to the peer
 	for what, x := range map[string]struct {
 		change func(reqs []rdma.Request)
-		n      int // bytes
+		n      int // in bytes
 		posted int
 		err    error
 	}{
@@ -81,9 +81,9 @@ func TestFilePairIsPlacedTogether(t *testing.T) {
 	}
 }
 
-// TestFilePairWaits: earlier requests come first, and a queue that is in use, or a file
-// that is being closed, makes it go the usual way.
-func TestFilePairWaits(t *testing.T) {
+// Earlier requests come first. If the queue is in use, or the file is being closed, the
+// pair is posted as ordinary requests.
+func TestFilePairYieldsToEarlierRequests(t *testing.T) {
 	active, passive := connected(t, nil, 1<<20)
 	_, data, src := active.source(t, 8192)
 	active.introduce(t, passive.region)
@@ -131,9 +131,9 @@ func TestFilePairWaits(t *testing.T) {
 	}
 }
 
-// TestFaultWhilePlacing: a fault in the peer's memory becomes the error, and references held
-// for the copy is given back.
-func TestFaultWhilePlacing(t *testing.T) {
+// A fault in the peer's memory becomes the error, and the references that were held for
+// the copy are released.
+func TestFaultWhilePlacingIsAnError(t *testing.T) {
 	active, _ := byReference(t, nil, 8192)
 	c := active.inside()
 	gone := must[[]byte](t)(unix.Mmap(-1, 0, 4096, unix.PROT_NONE, unix.MAP_ANON|unix.MAP_PRIVATE))

@@ -17,12 +17,12 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// floor is the minimum that two processes need to answer each other: a word each
-// in memory that both have, and an eventfd each.
+// floor is the minimum that two processes need to answer each other: one word each in
+// shared memory, and one eventfd each.
 type floor struct {
 	own, other *atomic.Uint32
 	ring       int             // the other side's eventfd
-	event      syscall.RawConn // this side's
+	event      syscall.RawConn // this side's eventfd
 	mem        []byte
 	f          *os.File
 	last       uint32
@@ -32,15 +32,15 @@ type floor struct {
 	scrap [8]byte
 }
 
-// floors are the ways in which they wait.
+// floors are the ways in which the sides wait.
 var floors = map[string]func(*floor) func() error{
 	"spin":    func(f *floor) func() error { return f.spin },
 	"futex":   func(f *floor) func() error { return f.futex },
 	"eventfd": func(f *floor) func() error { return f.poller },
 }
 
-// newFloor makes one side of descriptors for the memory and the eventfds, of this
-// side and the other.
+// newFloor makes one side. fd is the shared memory, event this side's eventfd, ring the
+// other side's eventfd.
 func newFloor(fd, event, ring int, first bool) (*floor, error) {
 	if err := unix.SetNonblock(event, true); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func (f *floor) futex() error {
 	return nil
 }
 
-// poller sleeps in the network poller, where the other side has not answered yet.
+// poller sleeps in the network poller until the other side has answered.
 func (f *floor) poller() error {
 	return f.event.Read(f.fn)
 }
@@ -86,7 +86,7 @@ func (f *floor) attempt(fd uintptr) bool {
 	return false
 }
 
-// say tells the other side.
+// say answers the other side.
 func (f *floor) say(way string) {
 	f.own.Store(f.last)
 	switch way {
@@ -97,7 +97,7 @@ func (f *floor) say(way string) {
 	}
 }
 
-// childFloor answers until its input ends, which kills it.
+// childFloor answers until its input ends, which ends the process.
 func childFloor(way string) error {
 	f, err := newFloor(3, 5, 4, false)
 	if err != nil {
@@ -112,7 +112,7 @@ func childFloor(way string) error {
 	}
 }
 
-// benchmarkFloor plays ping-pong with another process, at the least cost.
+// benchmarkFloor exchanges words with another process at the minimum cost.
 func benchmarkFloor(b *testing.B, way string) {
 	mem := must[int](b)(unix.MemfdCreate("floor", unix.MFD_CLOEXEC))
 	defer unix.Close(mem)
@@ -150,7 +150,7 @@ func benchmarkFloor(b *testing.B, way string) {
 	}
 }
 
-// wordAt is the 8-byte word at an offset of mem that is a multiple of 8.
+// wordAt returns the 8-byte word at an offset of mem, which is a multiple of 8.
 func wordAt(mem []byte, off int) *atomic.Uint64 {
 	return (*atomic.Uint64)(unsafe.Pointer(&mem[off : off+8][0]))
 }

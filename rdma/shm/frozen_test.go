@@ -14,8 +14,8 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// freeze stops a side in the middle of a direct write of 100 zeros, until thaw is
-// called, which waits for the write.
+// freeze stops a side in the middle of a direct write of 100 zeros. thaw continues the
+// write and waits for it.
 func (s *side) freeze(region rdma.MemoryRegion) (thaw func()) {
 	frozen, on, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	at := region.RemoteAddr()
@@ -35,10 +35,10 @@ func (s *side) freeze(region rdma.MemoryRegion) (thaw func()) {
 	}
 }
 
-// TestCloseOnSharedPages: pages on which there is another region are not replaced,
-// as concurrent writes there would be lost: Close fails until the peer
-// has stopped. Source: [OP-113], [ND MemoryRegion.Deregister]
-func TestCloseOnSharedPages(t *testing.T) {
+// Pages that another region shares are not replaced, because concurrent writes there
+// would be lost. Close fails until the peer has stopped. Source: [OP-113], [ND
+// MemoryRegion.Deregister]
+func TestCloseFailsOnSharedPages(t *testing.T) {
 	active, passive := connected(t, &Config{DrainTimeout: 20 * time.Millisecond}, 1<<16)
 	mem := must[rdma.Memory](t)(passive.a.Alloc(t.Context(), 1<<14)).Bytes()
 	region := must[rdma.MemoryRegion](t)(passive.a.RegisterMemory(t.Context(), mem[:5000], readable))
@@ -64,9 +64,9 @@ func TestCloseOnSharedPages(t *testing.T) {
 	}
 }
 
-// TestCloseWithoutPages: where no other pages are to be had, Close does not say that
-// the region is closed. Source: [OP-113], [ND MemoryRegion.Deregister]
-func TestCloseWithoutPages(t *testing.T) {
+// If no other pages can be allocated, Close does not report that the region is closed.
+// Source: [OP-113], [ND MemoryRegion.Deregister]
+func TestCloseFailsWithoutNewPages(t *testing.T) {
 	active, passive := connected(t, &Config{DrainTimeout: 20 * time.Millisecond}, 1<<16)
 	mem, region := passive.alloc(t, 1<<14)
 	active.introduce(t, region)
@@ -86,7 +86,7 @@ func TestCloseWithoutPages(t *testing.T) {
 	}
 }
 
-// withoutDescriptors calls f while the process gets no new descriptor.
+// withoutDescriptors calls f while the process cannot open descriptors.
 func withoutDescriptors(t *testing.T, f func() error) error {
 	t.Helper()
 	var old unix.Rlimit

@@ -11,8 +11,8 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// FuzzRing gives a receiver a ring of any content: it takes no memory that is not
-// its own, does not panic, and comes to an end. Source: design decision 11
+// FuzzRing gives a receiver a ring of arbitrary content. The receiver accesses no memory
+// outside the region, does not panic, and ends. Source: design decision 11
 func FuzzRing(f *testing.F) {
 	a := newAdapter(New(nil), [16]byte{}, 1)
 	buf := make([]byte, 4096)
@@ -104,7 +104,7 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// FuzzNotice: likewise.
+// FuzzNotice checks that the decoded message encodes to the same bytes.
 func FuzzNotice(f *testing.F) {
 	for _, n := range []notice{
 		{kind: noticeWake}, {kind: noticeUnshare, memory: 5},
@@ -120,7 +120,7 @@ func FuzzNotice(f *testing.F) {
 	})
 }
 
-// TestPrefixes: no prefix of a message is one, nor is one with a byte more.
+// A prefix of a message is refused, and so is a message with a byte more.
 func TestPrefixesAreRefused(t *testing.T) {
 	h := hello{kind: helloReady, ring: ring.MinSize, private: []byte("private")}
 	whole := h.appendTo(nil)
@@ -144,7 +144,7 @@ func TestPrefixesAreRefused(t *testing.T) {
 	}
 }
 
-// TestGolden fixes the bytes of the start-up.
+// The bytes of the start-up are fixed.
 func TestGoldenMessages(t *testing.T) {
 	h := hello{kind: helloReady, ring: 0x40000, limits: rdma.ReadLimits{Inbound: 3, Outbound: 5}, private: []byte("ab")}
 	want := append([]byte("LWIOshm\x06"), 4, 0, 0, 0, 0, 0, 4, 0, 3, 0, 0, 0, 5, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 'a', 'b')

@@ -21,7 +21,7 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// raw is a peer that speaks by hand.
+// raw is a peer that writes its messages and its ring itself.
 type raw struct {
 	tb   testing.TB
 	nc   *net.UnixConn
@@ -30,8 +30,8 @@ type raw struct {
 	peer *ring.Segment
 }
 
-// attack connects by hand to a passive side and completes, with the message that change
-// made of the segment's descriptor and the message.
+// attack connects a raw peer to a passive side and completes the connection. change
+// changes the segment and the message, and returns the descriptors to send.
 func attack(tb testing.TB, change func(*raw, *hello) []int) (*raw, *side, chan error) {
 	tb.Helper()
 	passive := newSide(tb, &Config{DrainTimeout: 50 * time.Millisecond}, 1<<16)
@@ -77,7 +77,7 @@ func (r *raw) put(e ring.Entry, size int) {
 	r.say([]byte{noticeWake})
 }
 
-// share gives a side two pages, as the token, at address 0.
+// share passes two pages to a side, under the token, at address 0.
 func (r *raw) share(s *side, token uint32) {
 	r.tb.Helper()
 	fd, mem, err := ring.NewMemfd("lent", 8192)
@@ -104,9 +104,9 @@ func (r *raw) say(msg []byte, fds ...int) {
 	_, _, _ = r.nc.WriteMsgUnix(msg, oob, nil)
 }
 
-// TestWrongSegments: a peer with an invalid segment is refused, and
-// leaves nothing behind. Source: design decision 11
-func TestWrongSegments(t *testing.T) {
+// A peer with an invalid segment is refused, and leaves no resources behind. Source:
+// design decision 11
+func TestInvalidSegmentIsRefused(t *testing.T) {
 	const words, data = 0, 1
 	file := func(which, size, seals int, fill bool) func(*raw, *hello) []int {
 		return func(r *raw, _ *hello) []int {
@@ -181,10 +181,9 @@ func TestWrongSegments(t *testing.T) {
 	}
 }
 
-// TestScribbledRing: for any bytes of a peer in its segment and on its socket,
-// the other side ends the connection, or goes on, and changes no memory.
-// Source: design decision 11
-func TestScribbledRing(t *testing.T) {
+// For any bytes of a peer in its segment and on its socket, the other side ends the
+// connection or continues, and no memory changes. Source: design decision 11
+func TestArbitraryRingContentIsSafe(t *testing.T) {
 	for name, do := range map[string]func(*raw, *side){
 		"kind":              func(r *raw, _ *side) { r.put(ring.Entry{Kind: 9}, 32) },
 		"kind 0":            func(r *raw, _ *side) { r.put(ring.Entry{}, 32) },
@@ -365,10 +364,9 @@ func TestScribbledRing(t *testing.T) {
 	}
 }
 
-// TestLyingTable: a peer whose table says other things than its memory holds is
-// written only within the mapping; and one whose counters lie ends the
-// connection.
-func TestLyingTable(t *testing.T) {
+// A peer whose table contradicts its memory is written only within the mapping. A peer
+// with wrong counters ends the connection.
+func TestWrongTableStaysWithinMapping(t *testing.T) {
 	r, passive, accepted := attack(t, nil)
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
@@ -407,7 +405,7 @@ func TestLyingTable(t *testing.T) {
 		t.Errorf("the truth: %v, %v", ok, err)
 	}
 	r.own.Head.Store(1 << 50)
-	// The counter is read when all known room is used up.
+	// The counter is read when all known room is used.
 	eventually(t, "the ring is full", func() bool {
 		_, _ = passive.qp.Post([]rdma.Request{{Op: rdma.OpSend, SGL: passive.sge(0, 4096)}})
 		next(t, passive.icq)
@@ -418,9 +416,9 @@ func TestLyingTable(t *testing.T) {
 	}
 }
 
-// TestHoledMemory: a peer that takes pages out of its memory while it is written
-// gets zeros, and nothing else happens.
-func TestHoledMemory(t *testing.T) {
+// A peer that removes pages from its memory while it is written gets zeros there. The
+// connection continues.
+func TestHolesInPeerMemoryBecomeZeros(t *testing.T) {
 	active, passive := connected(t, nil, 1<<16)
 	active.introduce(t, passive.region)
 	m, _ := passive.a.(*adapter).memoryOf(passive.mem)
@@ -434,8 +432,8 @@ func TestHoledMemory(t *testing.T) {
 	}
 }
 
-// TestUserPolicy: both sides ask the policy. Source: design decision 11
-func TestUserPolicy(t *testing.T) {
+// Both sides call AllowUID. Source: design decision 11
+func TestBothSidesCheckAllowUID(t *testing.T) {
 	nobody := &Config{AllowUID: func(uint32) bool { return false }}
 	me := &Config{AllowUID: func(uid uint32) bool { return uid == uint32(os.Geteuid()) }}
 	for _, c := range []struct {
@@ -454,8 +452,8 @@ func TestUserPolicy(t *testing.T) {
 	}
 }
 
-// TestForbiddenLater: a peer that asks late learns that it is not allowed, too.
-func TestForbiddenLater(t *testing.T) {
+// A peer that asks late also learns that its user is not allowed.
+func TestLateForbiddenPeerGetsReason(t *testing.T) {
 	passive := newSide(t, &Config{AllowUID: func(uint32) bool { return false }}, 4096)
 	_, addr := passive.listen(t)
 	nc := must[*net.UnixConn](t)(openSocket(t.Context(), "", addr.Name))
@@ -469,15 +467,15 @@ func TestForbiddenLater(t *testing.T) {
 	}
 }
 
-// TestEndWithUnreadMessage: why the peer ended the connection is known also if it left a
-// message in its socket, for which the system says that the connection was reset.
-func TestEndWithUnreadMessage(t *testing.T) {
+// The reason for the peer's end is known even if the peer left a message in its socket.
+// The system then reports a reset of the connection.
+func TestEndReasonSurvivesUnreadMessage(t *testing.T) {
 	r, victim, accepted := attack(t, nil)
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
 	}
 	r.own.Sleep.Store(ring.SleepMask + 1 + ring.SleepSocket)
-	victim.post(t, rdma.Request{Op: rdma.OpSend}) // which wakes the peer
+	victim.post(t, rdma.Request{Op: rdma.OpSend}) // wakes the peer
 	r.own.State.Store(stateFailed | uint64(rdma.StatusAccessViolation)<<32)
 	r.nc.Close()
 	if err := ends(t, victim.conn); !errors.Is(err, rdma.StatusAccessViolation) || !errors.Is(err, errPeerEnded) {
@@ -485,9 +483,8 @@ func TestEndWithUnreadMessage(t *testing.T) {
 	}
 }
 
-// TestSilentPeer: a peer that sends nothing, or an invalid request, does
-// not keep others from it.
-func TestSilentPeer(t *testing.T) {
+// A peer that sends nothing, or an invalid request, does not block other peers.
+func TestSilentPeerDoesNotBlockOthers(t *testing.T) {
 	active, passive := newSide(t, nil, 4096), newSide(t, &Config{MaxStartups: 2}, 4096)
 	l, addr := passive.listen(t)
 	accepted := make(chan error, 1)

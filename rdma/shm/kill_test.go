@@ -17,12 +17,12 @@ import (
 	"lwio/rdma"
 )
 
-// childChaos does everything that a peer can do, in any order and without an end,
-// to be killed.
+// childChaos carries out all operations of a peer, in random order and without end, until
+// it is killed.
 func childChaos(ctx context.Context, a rdma.Adapter, cq rdma.CompletionQueue, qp rdma.QueuePair, region rdma.MemoryRegion, peer rdma.RemoteAddr) error {
 	sge := func(n int) []rdma.SGE { return []rdma.SGE{{Region: region, Offset: 64, Length: n}} }
 	var res [32]rdma.Result
-	for begun := false; !begun; { // when the peer says so
+	for begun := false; !begun; { // until the peer asks for it
 		n, err := cq.Poll(res[:])
 		if err != nil {
 			return err
@@ -31,7 +31,7 @@ func childChaos(ctx context.Context, a rdma.Adapter, cq rdma.CompletionQueue, qp
 			begun = begun || r.Op == rdma.OpReceive
 		}
 	}
-	sent := 0 // requests that take a receive of the peer
+	sent := 0 // requests that consumed a receive of the peer
 	for {
 		n := 1 + rand.IntN(20_000)
 		reqs := []rdma.Request{
@@ -52,11 +52,11 @@ func childChaos(ctx context.Context, a rdma.Adapter, cq rdma.CompletionQueue, qp
 			return nil
 		}
 		switch rand.IntN(200) {
-		case 0: // sleep, for a while
+		case 0: // sleeps for some time
 			nap, cancel := context.WithTimeout(ctx, time.Millisecond)
 			_ = cq.Wait(nap, rdma.NotifyAny)
 			cancel()
-		case 1: // export other memory, which goes away
+		case 1: // exports other memory, which is then closed
 			if err := chaosMemory(ctx, a); err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ func childChaos(ctx context.Context, a rdma.Adapter, cq rdma.CompletionQueue, qp
 	}
 }
 
-// silent is FlagSilentSuccess for every other number.
+// silent returns FlagSilentSuccess for every other number.
 func silent(n int) rdma.Flags {
 	if n%2 == 0 {
 		return 0
@@ -81,7 +81,7 @@ func silent(n int) rdma.Flags {
 	return rdma.FlagSilentSuccess
 }
 
-// chaosMemory allocates memory, registers it, and gives it back.
+// chaosMemory allocates and registers memory, and closes it.
 func chaosMemory(ctx context.Context, a rdma.Adapter) error {
 	m, err := a.Alloc(ctx, 1<<16)
 	if err != nil {
@@ -94,12 +94,12 @@ func chaosMemory(ctx context.Context, a rdma.Adapter) error {
 	return errors.Join(err, m.Close())
 }
 
-// victimSends is how many messages the victim sends, for which the child has
-// posted receives.
+// victimSends is the number of messages that the victim sends. The child has posted
+// receives for them.
 const victimSends = 12
 
-// victim plays with the child until the connection ends: it writes and reads, and
-// waits in Wait on the other queue.
+// victim exchanges requests with the child until the connection ends. It writes and
+// reads, and waits in Wait on the other queue.
 func (s *side) victim(at rdma.RemoteAddr) *sync.WaitGroup {
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -146,8 +146,8 @@ func (s *side) victim(at rdma.RemoteAddr) *sync.WaitGroup {
 	return &wg
 }
 
-// TestKilled kills the other process at all kinds of moments, in both ways of
-// sleeping: it is noticed, and nothing is left.
+// The other process is killed at random moments, with both ways of sleeping. The end is
+// detected, and no resources remain.
 //
 // Source: design decision 11, [OP-94g]
 func TestKilledPeerEndsConnection(t *testing.T) {
@@ -169,13 +169,13 @@ func TestKilledPeerEndsConnection(t *testing.T) {
 	}
 }
 
-// kill kills a child at some moment after it has connected.
+// kill kills a child at a random moment after it has connected.
 func kill(t *testing.T) {
 	snapshot := leakcheck.Take()
 	s, c, at := parent(t, "chaos")
 	s.post(t, rdma.Request{Op: rdma.OpSend})
 	play := s.victim(at)
-	time.Sleep(time.Duration(rand.IntN(8000)) * time.Microsecond) // any moment will do
+	time.Sleep(time.Duration(rand.IntN(8000)) * time.Microsecond) // a random moment
 	if err := c.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -191,8 +191,7 @@ func kill(t *testing.T) {
 	}
 }
 
-// TestKilledEarly kills the other process while it starts and connects.
-// Source: design decision 11
+// The other process is killed while it starts and connects. Source: design decision 11
 func TestKilledEarly(t *testing.T) {
 	rounds := 60
 	if testing.Short() || raceEnabled {
@@ -206,7 +205,7 @@ func TestKilledEarly(t *testing.T) {
 		served := make(chan error, 1)
 		go func() { served <- s.serve(ctx, l) }()
 		c := spawn(t, "chaos", addr, s.at(64))
-		time.Sleep(time.Duration(rand.IntN(30_000)) * time.Microsecond) // any moment will do
+		time.Sleep(time.Duration(rand.IntN(30_000)) * time.Microsecond) // a random moment
 		if err := c.cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

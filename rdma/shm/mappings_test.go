@@ -9,9 +9,9 @@ import (
 	"lwio/rdma"
 )
 
-// TestSlotComesAgain: while a slot that the peer announces once more is still in
-// use, other lookups succeed. Source: design decision 11
-func TestSlotComesAgain(t *testing.T) {
+// While a slot that the peer announces again is still in use, other lookups succeed.
+// Source: design decision 11
+func TestReannouncedSlotDoesNotBlockLookups(t *testing.T) {
 	active, passive := connected(t, nil, 1<<16)
 	_, other := passive.alloc(t, 4096)
 	active.introduce(t, passive.region)

@@ -12,14 +12,14 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// heap gives a side memory of the Go heap, and a region that is all of it.
+// heap returns memory of the Go heap, and a region of all of it.
 func (s *side) heap(tb testing.TB, size int) ([]byte, rdma.MemoryRegion) {
 	tb.Helper()
 	b := make([]byte, size)
 	return b, must[rdma.MemoryRegion](tb)(s.a.RegisterMemory(tb.Context(), b, rdma.AccessLocalWrite))
 }
 
-// counting is n bytes, none of which is 0.
+// counting returns n bytes, none of them 0.
 func counting(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -28,7 +28,7 @@ func counting(n int) []byte {
 	return b
 }
 
-// empty tells whether there are only zeros.
+// empty reports whether all bytes are zero.
 func empty(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
 // post1 posts one receive.
@@ -40,9 +40,9 @@ func (s *side) post1(tb testing.TB, region rdma.MemoryRegion, off, n int) {
 	}
 }
 
-// TestRestOfPages: a ring through which much went has no pages after a rest, and the receives
-// that wait have none either; a large ring keeps its pages. Then the connection continues.
-func TestRestOfPages(t *testing.T) {
+// TrimIdle returns the pages of a used ring, and the pages of waiting receives. A large
+// ring keeps its pages. The connection then continues.
+func TestTrimIdleReturnsPages(t *testing.T) {
 	for _, ringSize := range []int{ring.MinSize, 2 * ring.DefaultSize} {
 		const slots, size = 4, 20 << 10
 		active, passive := connected(t, &Config{RingSize: ringSize}, 1<<16)
@@ -96,8 +96,8 @@ func TestRestOfPages(t *testing.T) {
 	}
 }
 
-// TestRestOfUntakenMessage: entries that the peer has not taken stay in the ring.
-func TestRestOfUntakenMessage(t *testing.T) {
+// TrimIdle keeps entries in the ring that the peer has not taken.
+func TestTrimIdleKeepsUntakenEntries(t *testing.T) {
 	active, passive := connected(t, nil, 1<<16)
 	const size = 30_000
 	buf, region := passive.heap(t, size)
@@ -114,14 +114,14 @@ func TestRestOfUntakenMessage(t *testing.T) {
 	}
 }
 
-// TestRestOfHalfMessage: a receive of which only a part has come keeps that part.
-func TestRestOfHalfMessage(t *testing.T) {
+// TrimIdle keeps the received part of a message in its receive.
+func TestTrimIdleKeepsPartialReceive(t *testing.T) {
 	const part, parts = 12 << 10, 4
 	r, passive, accepted := attack(t, nil)
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
 	}
-	for range 4 { // for the receives that are posted
+	for range 4 { // for the posted receives
 		r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst}, ring.HeaderSize)
 		next(t, passive.rcq)
 	}
@@ -149,10 +149,10 @@ func TestRestOfHalfMessage(t *testing.T) {
 	}
 }
 
-// TestRestBesideScribbler: a peer that writes the ring which it should read, takes its pages
-// away, and claims entries that it did not take, changes only its own input. The words it cannot
-// write. Source: design decision 11
-func TestRestBesideScribbler(t *testing.T) {
+// A peer that writes the ring that it should read, removes its pages, and claims entries
+// that it did not take, changes only its own input. It cannot write the words. Source:
+// design decision 11
+func TestTrimIdleBesideHostilePeer(t *testing.T) {
 	r, passive, accepted := attack(t, nil)
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestRestBesideScribbler(t *testing.T) {
 	for range 200 {
 		passive.post(t, rdma.Request{Op: rdma.OpSend, SGL: passive.sge(0, 5000)})
 		passive.qp.TrimIdle()
-		var res [1]rdma.Result // by polling, as the peer sends no wake-up
+		var res [1]rdma.Result // by polling, because the peer sends no wake-up
 		eventually(t, "the message is sent", func() bool { n, _ := passive.icq.Poll(res[:]); return n == 1 })
 		if res[0].Status != rdma.StatusSuccess {
 			t.Fatalf("send: %+v", res[0])
@@ -197,8 +197,8 @@ func TestRestBesideScribbler(t *testing.T) {
 	}
 }
 
-// TestRestWithoutConnection: there is nothing to give back before a connection, nor after it.
-func TestRestWithoutConnection(t *testing.T) {
+// TrimIdle has no effect before the connection and after it.
+func TestTrimIdleWithoutConnection(t *testing.T) {
 	active, passive := newSide(t, nil, 4096), newSide(t, nil, 4096)
 	active.qp.TrimIdle()
 	join(t, active, passive)

@@ -15,8 +15,8 @@ import (
 // patience is the time that a test waits for an immediate event.
 const patience = time.Minute
 
-// patient is a configuration, or the default, under which no start-up fails because the
-// machine is busy.
+// patient returns the configuration with time limits under which no start-up fails on a
+// busy machine.
 func patient(cfg *Config) *Config {
 	var c Config
 	if cfg != nil {
@@ -57,14 +57,14 @@ func newSide(tb testing.TB, cfg *Config, size int) *side {
 	return newSideOn(tb, New(patient(cfg)), size)
 }
 
-// newSideOn makes one on a provider.
+// newSideOn makes an unconnected side on a provider.
 func newSideOn(tb testing.TB, p *Provider, size int) *side {
 	tb.Helper()
 	return newSideAs(tb, p, size, rdma.QueuePairConfig{})
 }
 
-// newSideAs makes one whose queue pair is as in cfg, where that does not say how large it
-// is.
+// newSideAs makes an unconnected side with the queue pair configuration cfg. Zero sizes
+// get defaults.
 func newSideAs(tb testing.TB, p *Provider, size int, cfg rdma.QueuePairConfig) *side {
 	tb.Helper()
 	ctx := tb.Context()
@@ -81,17 +81,17 @@ func newSideAs(tb testing.TB, p *Provider, size int, cfg rdma.QueuePairConfig) *
 	return s
 }
 
-// alloc gives memory of the adapter, and a region that is all of it.
+// alloc returns memory of the adapter, and a region of all of it.
 func (s *side) alloc(tb testing.TB, size int) ([]byte, rdma.MemoryRegion) {
 	tb.Helper()
 	m := must[rdma.Memory](tb)(s.a.Alloc(tb.Context(), size))
 	return m.Bytes(), must[rdma.MemoryRegion](tb)(s.a.RegisterMemory(tb.Context(), m.Bytes(), readable))
 }
 
-// readable is memory that the peer may read and write.
+// readable are the rights of memory that the peer may read and write.
 const readable = rdma.AccessRemoteRead | rdma.AccessRemoteWrite
 
-// someReads are the limits of the connections of the tests.
+// someReads are the read limits of the connections of the tests.
 var someReads = rdma.ReadLimits{Inbound: 4, Outbound: 4}
 
 // listen makes a side listen.
@@ -151,7 +151,7 @@ func (s *side) sge(off, n int) []rdma.SGE {
 	return []rdma.SGE{{Region: s.region, Offset: off, Length: n}}
 }
 
-// at is how the peer names the byte of the side's memory at off.
+// at returns the remote address of the byte at off of the side's memory.
 func (s *side) at(off int) rdma.RemoteAddr {
 	a := s.region.RemoteAddr()
 	a.Addr += uint64(off)
@@ -200,7 +200,7 @@ func (s *side) read(tb testing.TB, sgl []rdma.SGE, at rdma.RemoteAddr) rdma.Resu
 	return next(tb, s.icq)
 }
 
-// deliver sends an empty message to the peer and waits until it is there.
+// deliver sends an empty message to the peer and waits until it has arrived.
 func (s *side) deliver(tb testing.TB, peer *side) {
 	tb.Helper()
 	if _, err := peer.qp.PostReceive([]rdma.ReceiveRequest{{}}); err != nil {
@@ -225,7 +225,7 @@ func eventually(tb testing.TB, what string, f func() bool) {
 	}
 }
 
-// ends waits for the end of a connection and gives its error.
+// ends waits for the end of a connection and returns its error.
 func ends(tb testing.TB, c rdma.Connector) error {
 	tb.Helper()
 	select {
@@ -236,11 +236,11 @@ func ends(tb testing.TB, c rdma.Connector) error {
 	return c.Err()
 }
 
-// inside is the connection of a side.
+// inside returns the connection of a side.
 func (s *side) inside() *conn { return s.qp.(*queuePair).conn.Load() }
 
-// introduce writes a byte by copy, and waits until the peer's region can be
-// written directly.
+// introduce writes a byte by copy, and waits until the peer's region can be written
+// directly.
 func (s *side) introduce(tb testing.TB, region rdma.MemoryRegion) {
 	tb.Helper()
 	at := region.RemoteAddr()

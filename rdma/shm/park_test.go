@@ -10,12 +10,12 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// TestParkAsks: over is asked before a sleep in Wait, when an event that
-// which makes it so would already wake it, so that nothing falls in between, and
-// no earlier sleeper can take the event.
+// Park calls over before a sleep in Wait, at a time when an event that changes its result
+// would already wake it. No event is missed then, and no earlier sleeper can take the
+// event.
 //
 // Source: [ND CompletionQueue.Notify]
-func TestParkAsks(t *testing.T) {
+func TestParkChecksOverAfterUnparkCanFindIt(t *testing.T) {
 	for name, way := range sleepWays {
 		t.Run(name, func(t *testing.T) {
 			_, passive := connected(t, way.cfg, 4096)
@@ -45,10 +45,9 @@ func TestParkAsks(t *testing.T) {
 	}
 }
 
-// TestParkFlood: a peer that sends more and more does not hold up a goroutine in
-// Wait, and the rest is done without it, whether it comes back soon or others
-// wait.
-func TestParkFlood(t *testing.T) {
+// A peer that sends without end does not hold a goroutine in Wait. The rest of the work
+// is done without that goroutine, whether it returns soon or other goroutines wait.
+func TestParkReturnsDuringFlood(t *testing.T) {
 	for name, others := range map[string]bool{"alone": false, "others sleep": true} {
 		t.Run(name, func(t *testing.T) {
 			r, victim, accepted := attack(t, nil)
@@ -89,8 +88,8 @@ func TestParkFlood(t *testing.T) {
 	}
 }
 
-// leaveToOthers makes run sleep on the socket, and stay there for any content of the ring until
-// nudge: a run that has not slept yet would take the entries of a test.
+// leaveToOthers makes run sleep on the socket until nudge, whatever the ring contains. A
+// run that has not slept yet would take the entries of a test.
 func leaveToOthers(tb testing.TB, c *conn) {
 	tb.Helper()
 	r := &c.sleeper
@@ -104,21 +103,22 @@ func leaveToOthers(tb testing.TB, c *conn) {
 	r.armed.Store(true) // no timer calls it
 	r.setPolled(true)
 	if parked(false) {
-		c.nudge() // it may not have seen that
+		c.nudge() // the waiter may not have seen that
 	}
 	eventually(tb, "run sleeps", func() bool { return parked(true) })
 }
 
-// isParked tells whether run sleeps on the socket, or has seen that there is nothing to do
-// and is about to.
+// isParked reports whether run sleeps on the socket, or is about to sleep after it found
+// no work.
 func (r *sleeper) isParked() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.runSleeps
 }
 
-// TestArrives: a goroutine about to sleep lets others run, and neither sleeps nor announces it if
-// there is something to do then; unless the peer would wake the connection's goroutine.
+// A goroutine that is about to sleep lets other goroutines run. If there is work
+// afterwards, it neither sleeps nor announces a sleep. If the peer would wake the
+// connection's goroutine, it sleeps in any case.
 func TestWorkArrivesBeforeSleep(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	r, victim, accepted := attack(t, nil)
@@ -148,7 +148,7 @@ func TestWorkArrivesBeforeSleep(t *testing.T) {
 			}
 		}
 		<-given
-		for r.peer.Head.Load() != r.own.Tail.Load() { // it was poked too late the last time
+		for r.peer.Head.Load() != r.own.Tail.Load() { // it was woken too late the last time
 			c.park(func() bool { return false })
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// TestDirectRead: once memory of Alloc was read, it is read without the ring, of
-// all sizes, exactly. Source: [ND QueuePair.Read]
-func TestDirectRead(t *testing.T) {
+// After the first read, memory of Alloc is read without the ring, in all sizes, and no
+// byte around the data changes. Source: [ND QueuePair.Read]
+func TestDirectReadBypassesRing(t *testing.T) {
 	active, passive := connected(t, nil, 1<<20)
 	fill(passive.mem)
 	at := passive.at(0)
@@ -40,9 +40,9 @@ func TestDirectRead(t *testing.T) {
 	}
 }
 
-// TestDirectRights: a region that may only be read is not written through the
-// mapping either, and the other way round. Source: [ND MR flags]
-func TestDirectRights(t *testing.T) {
+// A region with only the read right is not written through the mapping, and a region with
+// only the write right is not read. Source: [ND MR flags]
+func TestDirectAccessChecksRights(t *testing.T) {
 	for _, c := range []struct {
 		access rdma.Access
 		first  rdma.Op
@@ -67,9 +67,9 @@ func TestDirectRights(t *testing.T) {
 	}
 }
 
-// TestTooManyReads: a peer that asks for more than the limit, and does not take
-// the answers, is sent away. Source: [RFC 5042 §6.4.2]
-func TestTooManyReads(t *testing.T) {
+// A connection ends if the peer requests more reads than the limit and does not take the
+// answers. Source: [RFC 5042 §6.4.2]
+func TestTooManyReadsEndTheConnection(t *testing.T) {
 	leakcheck.Check(t)
 	r, passive, accepted := attack(t, nil)
 	if err := <-accepted; err != nil {
@@ -86,9 +86,8 @@ func TestTooManyReads(t *testing.T) {
 	passive.a.Close()
 }
 
-// TestNoReads: where the limits do not allow any, a read is refused.
-// Source: [ND Connector.GetReadLimits]
-func TestNoReads(t *testing.T) {
+// A read is refused if the limits allow no reads. Source: [ND Connector.GetReadLimits]
+func TestReadsNeedAReadLimit(t *testing.T) {
 	active, passive := newSide(t, nil, 4096), newSide(t, nil, 4096)
 	l, addr := passive.listen(t)
 	accepted := make(chan error, 1)
@@ -108,8 +107,8 @@ func TestNoReads(t *testing.T) {
 	}
 }
 
-// TestSinkCloses: the sink of a read is closed before the answer comes.
-func TestSinkCloses(t *testing.T) {
+// The sink of a read is closed before the answer arrives.
+func TestClosedSinkFailsItsRead(t *testing.T) {
 	r, passive, accepted := attack(t, nil)
 	if err := <-accepted; err != nil {
 		t.Fatal(err)

@@ -14,8 +14,8 @@ import (
 	"lwio/rdma"
 )
 
-// byReference makes two sides, of which the passive one accepts data by reference and has
-// mapped the region of the active one.
+// byReference makes two sides. The passive side accepts data by reference and has mapped
+// the region of the active side.
 func byReference(tb testing.TB, cfg *Config, size int) (active, passive *side) {
 	tb.Helper()
 	active = newSide(tb, cfg, size)
@@ -30,8 +30,8 @@ func byReference(tb testing.TB, cfg *Config, size int) (active, passive *side) {
 	return active, passive
 }
 
-// refer sends a header and, by reference, the rest of size bytes of the side's memory, and
-// returns the result of the peer, which receives at 0 of its memory.
+// refer sends a header and, by reference, the rest of size bytes of the side's memory.
+// The peer receives at offset 0 of its memory. refer returns the peer's result.
 func (s *side) refer(tb testing.TB, peer *side, size int) rdma.Result {
 	tb.Helper()
 	if _, err := peer.qp.PostReceive([]rdma.ReceiveRequest{{SGL: peer.sge(0, len(peer.mem))}}); err != nil {
@@ -50,7 +50,7 @@ func (s *side) refer(tb testing.TB, peer *side, size int) rdma.Result {
 	return res
 }
 
-// content is the bytes of remote data.
+// content returns the bytes of remote data.
 func content(tb testing.TB, l rdma.RemoteData) (p []byte) {
 	tb.Helper()
 	if err := l.View(func(remote []byte) error { p = bytes.Clone(remote); return nil }); err != nil {
@@ -59,8 +59,8 @@ func content(tb testing.TB, l rdma.RemoteData) (p []byte) {
 	return p
 }
 
-// Data by reference goes neither through the ring nor into the receive; a side that does not
-// accept references has it in the receive. Source: [ND QueuePair.Send]
+// Data by reference goes neither through the ring nor into the receive. A side that does
+// not accept references gets it in the receive. Source: [ND QueuePair.Send]
 func TestDataByReferenceBypassesRing(t *testing.T) {
 	const size = 200_000
 	active, passive := byReference(t, nil, size)
@@ -84,7 +84,7 @@ func TestDataByReferenceBypassesRing(t *testing.T) {
 		t.Error("an empty last piece is by reference")
 	}
 
-	passive.refer(t, active, size) // the active side accepts none
+	passive.refer(t, active, size) // the active side does not accept references
 	g := passive.a.(*adapter).Domain.RegionOf(passive.region)
 	eventually(t, "the region is mapped", func() bool { return passive.inside().exports.reachable(g) })
 	fill(passive.mem)
@@ -97,7 +97,7 @@ func TestDataByReferenceBypassesRing(t *testing.T) {
 	}
 }
 
-// Memory without a remote right is never exported, nor is memory of Go.
+// Memory without a remote right is never exported, and memory of Go is not either.
 // Source: design decision 11
 func TestPrivateMemoryIsNotByReference(t *testing.T) {
 	active, passive := byReference(t, nil, 8192)
@@ -143,8 +143,8 @@ func TestReferenceHoldsRegion(t *testing.T) {
 	}
 }
 
-// A peer that does not release references in time keeps the old bytes until the connection
-// ends, even after the close of the region and of its memory.
+// A peer that does not release references in time keeps the old bytes until the
+// connection ends, even after the close of the region and of its memory.
 func TestUnreleasedReferenceKeepsOldBytes(t *testing.T) {
 	active := newSide(t, &Config{DrainTimeout: 10 * time.Millisecond}, 4096)
 	passive := newSideAs(t, New(patient(nil)), 8192, rdma.QueuePairConfig{AcceptByReference: true})

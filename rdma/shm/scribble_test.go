@@ -13,9 +13,8 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// TestScribbler: a peer that keeps changing published entries, its counters and
-// its table, while the other side looks at them, gets nowhere but where it may
-// write. Source: design decision 11
+// A peer that changes published entries, its counters and its table while the other side
+// reads them can write only its region. Source: design decision 11
 func TestScribblingPeerWritesOnlyItsRegion(t *testing.T) {
 	rounds := 60
 	if testing.Short() {
@@ -26,8 +25,8 @@ func TestScribblingPeerWritesOnlyItsRegion(t *testing.T) {
 	}
 }
 
-// scribble plays one round, in which the peer writes nonsense into its ring too, or
-// only lies about its memory.
+// scribble plays one round. The peer also writes arbitrary bytes into its ring if entries
+// is set; otherwise it only reports wrong memory.
 func scribble(t *testing.T, entries bool) {
 	leakcheck.Check(t)
 	r, victim, accepted := attack(t, nil)
@@ -35,7 +34,7 @@ func scribble(t *testing.T, entries bool) {
 		t.Fatal(err)
 	}
 	inner := must[rdma.MemoryRegion](t)(victim.a.RegisterMemory(t.Context(), victim.mem[1<<14:1<<15], readable))
-	victim.region.Close() // only the inner region may be touched
+	victim.region.Close() // only the inner region may be accessed
 	fd, mem, err := ring.NewMemfd("scribbled", 1<<16)
 	if err == nil {
 		err = ring.Populate(fd, mem)
@@ -94,7 +93,7 @@ func scribble(t *testing.T, entries bool) {
 	victim.a.Close()
 }
 
-// scribble writes something that is nearly right, and changes it at once.
+// scribble writes an entry that is almost right, and changes it at once.
 func (r *raw) scribble(at rdma.RemoteAddr) {
 	e := ring.Entry{
 		Kind: uint8(1 + rand.IntN(5)), Flags: uint8(rand.IntN(16)), Length: uint32(rand.IntN(64)),

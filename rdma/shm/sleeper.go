@@ -13,7 +13,7 @@ import (
 )
 
 // sleeper decides which goroutine of this side watches the peer's ring, and announces to
-// the peer how to wake it. While a goroutine polls, or calls Wait again and again, the
+// the peer how to wake it. While a goroutine polls, or calls Wait repeatedly, the
 // connection is polled and the peer wakes nothing. A goroutine in Wait on a queue of this
 // connection alone sleeps here, and the peer wakes it directly: in the network poller by
 // the doorbell, or on a futex, which blocks its thread. Otherwise the peer wakes the

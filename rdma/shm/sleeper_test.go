@@ -25,16 +25,15 @@ var sleepWays = map[string]struct {
 	"futex":  {&Config{BlockingWait: true}, ring.SleepFutex},
 }
 
-// asleep waits until a goroutine of a side sleeps in that way.
+// asleep waits until a goroutine of a side sleeps in the given way.
 func asleep(tb testing.TB, s *side, how uint64) {
 	tb.Helper()
 	eventually(tb, "a goroutine sleeps", func() bool { return s.inside().own.Sleep.Load()&ring.SleepMask == how })
 }
 
-// TestSleepInPlace: a goroutine that waits for one connection sleeps where the peer wakes
-// it, and all that can end its wait does. Source: [ND CompletionQueue.Notify],
-// design decision 11
-func TestSleepInPlace(t *testing.T) {
+// A goroutine that waits for one connection sleeps where the peer wakes it. Every event
+// that can end its wait does. Source: [ND CompletionQueue.Notify], design decision 11
+func TestWaitSleepsWherePeerWakesIt(t *testing.T) {
 	for name, way := range sleepWays {
 		t.Run(name, func(t *testing.T) {
 			leakcheck.Check(t)
@@ -97,7 +96,7 @@ func TestSleepInPlace(t *testing.T) {
 	}
 }
 
-// TestSleepAllocatesNothing: being woken allocates nothing.
+// A wake-up allocates nothing.
 func TestSleepAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		skip.Test(t, "the race detector allocates")
@@ -128,9 +127,9 @@ func TestSleepAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestGiveUpSleep: when a goroutine that slept in place does not come back, or another waits
-// for the same connection elsewhere, the connection's goroutine takes over.
-func TestGiveUpSleep(t *testing.T) {
+// If a goroutine that slept in Wait does not return, or another goroutine waits for the
+// same connection on another queue, run takes over.
+func TestRunTakesOverWhenWaitersStop(t *testing.T) {
 	for name, way := range sleepWays {
 		t.Run(name, func(t *testing.T) {
 			active, passive := connected(t, way.cfg, 4096)
@@ -152,7 +151,7 @@ func TestGiveUpSleep(t *testing.T) {
 				if res := next(t, passive.rcq); res.Status != rdma.StatusSuccess {
 					t.Fatal(res.Status)
 				}
-				// No goroutine polls any more: the response to a read needs the goroutine.
+				// No goroutine polls any more, so run must handle the response to a read.
 				if res := active.read(t, active.sge(0, 8), region.RemoteAddr()); res.Status != rdma.StatusSuccess {
 					t.Fatal(res.Status)
 				}
@@ -168,8 +167,9 @@ func TestGiveUpSleep(t *testing.T) {
 	}
 }
 
-// A peer that rings without end, or whose doorbell is closed, costs only the short way.
-func TestBrokenDoorbell(t *testing.T) {
+// If a peer rings without end, or its doorbell is closed, only the direct wake-up is
+// lost.
+func TestBrokenDoorbellFallsBackToSocket(t *testing.T) {
 	active, passive := connected(t, nil, 4096)
 	doorbell := active.inside().sleeper.doorbell
 	stop, stopped := make(chan struct{}), make(chan struct{})
@@ -206,8 +206,8 @@ func TestBrokenDoorbell(t *testing.T) {
 	}
 }
 
-// TestWrongBell: a peer that sends something else than a bell is refused, and
-// leaves nothing behind. Source: design decision 11
+// A peer that sends an invalid doorbell is refused, and leaves no resources behind.
+// Source: design decision 11
 func TestInvalidDoorbellIsRefused(t *testing.T) {
 	socket := func() int { return socketEnd(t, unix.SOCK_STREAM) }
 	doorbells := map[string]func() []int{
@@ -253,7 +253,7 @@ func TestInvalidDoorbellIsRefused(t *testing.T) {
 	}
 }
 
-// socketEnd is one end of a pair of sockets.
+// socketEnd returns one socket of a pair.
 func socketEnd(tb testing.TB, kind int) int {
 	tb.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
@@ -264,7 +264,8 @@ func socketEnd(tb testing.TB, kind int) int {
 	return fds[0]
 }
 
-// answerWith accepts one connection by hand, with a valid segment and the descriptors of doorbell.
+// answerWith accepts one connection as a raw peer, with a valid segment and the
+// descriptors that doorbell returns.
 func answerWith(tb testing.TB, l *net.UnixListener, doorbell func() []int) chan error {
 	tb.Helper()
 	done := make(chan error, 1)

@@ -9,10 +9,9 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// TestEndWhileWaking: a connection that ends while Post wakes the peer for a
-// message that needs no result keeps the segments until Post has done with them.
-// Source: design decision 11
-func TestEndWhileWaking(t *testing.T) {
+// A connection may end while Post wakes the peer for a message that needs no result. The
+// segments stay mapped until Post no longer uses them. Source: design decision 11
+func TestEndWaitsForPostThatWakesPeer(t *testing.T) {
 	for name, reqs := range map[string][]rdma.Request{
 		"silent": {{Op: rdma.OpSend, Flags: rdma.FlagSilentSuccess}},
 		"loud":   {{Op: rdma.OpSend}},
@@ -29,7 +28,7 @@ func TestEndWhileWaking(t *testing.T) {
 				send(fd)
 				woken++
 				r.nc.Close()
-				<-victim.conn.Done() // the end is under way
+				<-victim.conn.Done() // the end has begun
 				pair.Initiator.Lock()
 				defer pair.Initiator.Unlock()
 				if !pair.Initiator.Sending {

@@ -11,11 +11,11 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// later is when nothing that follows is late, however slow the machine is.
+// later is a time limit that no machine exceeds.
 const later = int64(time.Hour)
 
-// TestPrompt: an answer is expected after a run of prompt ones, which a late answer, a
-// is missing, and a peer that was woken for nothing end.
+// An answer is expected after a run of prompt answers. A late answer, a missing answer,
+// or a peer that was woken in vain ends the run.
 func TestPromptRunIsExpected(t *testing.T) {
 	p := &wakePrediction{began: time.Now()}
 	for name, bad := range map[string]func(){
@@ -39,9 +39,9 @@ func TestPromptRunIsExpected(t *testing.T) {
 	}
 }
 
-// TestForesee: a peer that sleeps on the bell is rung for an answer that is expected to
-// the message that woke this side, and not again for the answer, unless it has gone to
-// sleep once more.
+// If an answer is expected, a peer that sleeps on its doorbell is woken with the message
+// that woke this side. It is not woken again for the answer, unless it has gone to sleep
+// again.
 func TestPeerIsWokenEarlyForExpectedAnswer(t *testing.T) {
 	const asleep, again = 4 + ring.SleepDoorbell, 8 + ring.SleepDoorbell
 	for name, tt := range map[string]struct {
@@ -49,7 +49,7 @@ func TestPeerIsWokenEarlyForExpectedAnswer(t *testing.T) {
 		given  bool
 		sleep  uint64
 		early  int
-		answer int // rings, of the early one and the answer
+		answer int // rings, early and with the answer
 	}{
 		"expected":       {promptRun, true, asleep, 1, 1},
 		"not expected":   {promptRun - 1, true, asleep, 0, 1},
@@ -64,9 +64,9 @@ func TestPeerIsWokenEarlyForExpectedAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			c, rings := victim.inside(), 0
-			c.sleeper.seat.Lock() // which keeps the segments mapped
+			c.sleeper.seat.Lock() // keeps the segments mapped
 			defer c.sleeper.seat.Unlock()
-			c.rxMu.Lock() // so that run takes nothing
+			c.rxMu.Lock() // so that run takes no entries
 			defer c.rxMu.Unlock()
 			c.waker.notify = func(uintptr) { rings++ }
 			c.waker.doorbell = func() { rings++ }
@@ -97,9 +97,8 @@ func TestPeerIsWokenEarlyForExpectedAnswer(t *testing.T) {
 	}
 }
 
-// TestNoWakeIsLost: however both sides sleep, look and get up, and whether answers are
-// predicted rightly or not, a message wakes its waiter. A wake-up that is lost hangs
-// the test.
+// A message wakes its waiter in every order of sleeping, polling and waking, and whether
+// answers are predicted correctly or not. A lost wake-up hangs the test.
 //
 // Source: [ND CompletionQueue.Notify], design decision 11
 func TestNoWakeIsLost(t *testing.T) {
@@ -145,7 +144,7 @@ func TestNoWakeIsLost(t *testing.T) {
 	}
 }
 
-// loiter lets other goroutines run for a while, or not.
+// loiter sometimes lets other goroutines run for some time.
 func loiter(rnd *rand.Rand) {
 	switch rnd.IntN(4) {
 	case 0:

@@ -10,7 +10,7 @@ import (
 	"lwio/rdma"
 )
 
-// fakeNetwork is a Network whose peer behaves as a test defines.
+// fakeNetwork is a Network with a peer that a test defines.
 type fakeNetwork struct {
 	Network // Listen is not called
 	pair    countedPair
@@ -126,7 +126,7 @@ func inPhase(t *testing.T, n *fakeNetwork, p phase) *Connector {
 	return c
 }
 
-// Each call returns its status in each phase.
+// Each call returns the expected status in each phase.
 //
 // Source: [ND Connector], [ND §7]
 func TestConnectorCallsOutOfPhaseFail(t *testing.T) {
@@ -170,7 +170,7 @@ func TestConnectorCallsOutOfPhaseFail(t *testing.T) {
 }
 
 // A waiting operation ends with its context, with a Close, or by the peer. The queue pair
-// is free again, and Close has waited.
+// is then idle again, and Close has waited.
 //
 // Source: [ND Connector]
 func TestCloseOvertakesOperations(t *testing.T) {
@@ -242,7 +242,7 @@ func TestCloseOvertakesOperations(t *testing.T) {
 	}
 }
 
-// An unused request or acceptance is refused once, and the queue pair is free again.
+// An unused request or acceptance is refused once. The queue pair is then idle again.
 //
 // Source: [ND Connector.Reject], [ND IUnknown.Release]
 func TestConnectorRefusesInvalidArguments(t *testing.T) {

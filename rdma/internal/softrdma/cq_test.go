@@ -30,7 +30,7 @@ var (
 	failedResult    = rdma.Result{Op: rdma.OpSend, Status: rdma.StatusCanceled}
 )
 
-// notifying is a Wait in a goroutine that is known to wait.
+// notifying is a Wait in a goroutine that has begun to wait.
 type notifying struct {
 	cancel context.CancelFunc
 	done   chan error
@@ -62,7 +62,7 @@ func (n notifying) waits(t testing.TB) {
 }
 
 // Source: [ND CompletionQueue.Notify]
-func TestNotifyKinds(t *testing.T) {
+func TestWaitEndsOnlyForItsKind(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind   rdma.NotifyKind
 		result rdma.Result
@@ -98,10 +98,10 @@ func TestNotifyKinds(t *testing.T) {
 	}
 }
 
-// Results that arrived before a call of Wait end it, once.
+// Results that arrived before a call of Wait end it, and no later call.
 //
 // Source: [ND CompletionQueue.Notify]
-func TestNotifyNoLostWakeUp(t *testing.T) {
+func TestEarlierResultsEndTheNextWaitOnce(t *testing.T) {
 	ctx := context.Background()
 	q := newQueue(t, 8)
 	q.Push([]rdma.Result{plainResult, plainResult})
@@ -116,7 +116,7 @@ func TestNotifyNoLostWakeUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := startNotify(t, q, rdma.NotifySolicited)
-	// The plain ones have ended no wait, and while NotifyAny waits, NotifySolicited
+	// The plain results have ended no wait. While a NotifyAny waits, NotifySolicited
 	// counts as NotifyAny.
 	if err := q.Wait(ctx, rdma.NotifyAny); err != nil {
 		t.Fatal(err)
@@ -134,7 +134,7 @@ func TestNotifyNoLostWakeUp(t *testing.T) {
 }
 
 // Source: [ND CompletionQueue.Notify], [ND ndcq]
-func TestNotifyAllWaiters(t *testing.T) {
+func TestResultEndsAllWaits(t *testing.T) {
 	q := newQueue(t, 8)
 	var all []notifying
 	for range 3 {
@@ -174,7 +174,7 @@ func TestNotifyAllWaiters(t *testing.T) {
 // The queue agrees with a list under random operations.
 //
 // Source: [ND CompletionQueue.Resize], [ND CompletionQueue.GetResults]
-func TestQueueModel(t *testing.T) {
+func TestCompletionQueueAgreesWithList(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		q := newQueue(t, 40)
 		var model []uint64
@@ -222,7 +222,7 @@ func TestQueueModel(t *testing.T) {
 // No goroutine hangs under concurrent pushes and polls.
 //
 // Source: [ND CompletionQueue.Notify]
-func TestNotifyConcurrent(t *testing.T) {
+func TestConcurrentPushesLoseNoWakeUp(t *testing.T) {
 	const takers, count = 4, 2000
 	q := newQueue(t, count+takers)
 	var wg sync.WaitGroup

@@ -25,7 +25,7 @@ func (o *object) Close() error {
 // Close closes remaining objects class by class, and waits for work in the background.
 //
 // Source: [ND Adapter]
-func TestDomainClose(t *testing.T) {
+func TestDomainClosesClassByClass(t *testing.T) {
 	d := NewDomain("soft")
 	var order []Class
 	for class := numClasses - 1; class >= 0; class-- {
@@ -65,15 +65,15 @@ func TestDomainClose(t *testing.T) {
 	}
 }
 
-// closerFunc is an object that calls a function when it is closed.
+// closerFunc is an object whose Close calls a function.
 type closerFunc struct{ close func() }
 
 func (c *closerFunc) Close() error { c.close(); return nil }
 
-// Work that two closed objects leave in the background runs concurrently.
+// Background work of two closed objects runs concurrently.
 //
 // Source: [ND Adapter]
-func TestDomainLeftovers(t *testing.T) {
+func TestBackgroundWorkRunsConcurrently(t *testing.T) {
 	d := NewDomain("soft")
 	meet := make(chan struct{})
 	begin := func() { d.Background(func() { meet <- struct{}{} }) }
@@ -87,7 +87,7 @@ func TestDomainLeftovers(t *testing.T) {
 }
 
 // Source: [ND Status codes]
-func TestDomainErrors(t *testing.T) {
+func TestDomainErrorsNameTheFabric(t *testing.T) {
 	d := NewDomain("soft")
 	if got := d.Error("post", "send", rdma.StatusNoMoreEntries, nil).Error(); got != "soft: post send: queue full" {
 		t.Error(got)
@@ -99,7 +99,7 @@ func TestDomainErrors(t *testing.T) {
 	}
 }
 
-// No two keys are equal, and no bit is the same in all of them.
+// Keys differ from each other, and no bit is constant.
 //
 // Source: [RFC 5042 §6.1.1]
 func TestKeysDiffer(t *testing.T) {
@@ -125,7 +125,7 @@ func TestKeysDiffer(t *testing.T) {
 }
 
 // Elements keep their order and their slots while the queue grows.
-func TestFIFO(t *testing.T) {
+func TestFIFOKeepsOrderAndSlots(t *testing.T) {
 	var f FIFO[int]
 	var slots []*int
 	next := 0

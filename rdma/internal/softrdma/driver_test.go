@@ -29,8 +29,8 @@ func (p *fakePair) Look(hot bool, _ Poller) int {
 func (p *fakePair) Sleep()         { p.sleeps++ }
 func (p *fakePair) Fail(err error) { p.failed = err }
 
-// A poll of an empty queue drives its connections and returns their results. Long polling
-// is hot until a Wait sleeps.
+// A poll of an empty queue drives its connections and returns their results. After many
+// polls the driving is hot, until a Wait sleeps.
 //
 // Source: [ND CompletionQueue.GetResults]
 func TestPollDrivesConnections(t *testing.T) {
@@ -99,7 +99,7 @@ func TestPollDrivesAtMostMaxDriven(t *testing.T) {
 	}
 }
 
-// An overrun ends the queue pairs of the queue, and no other can attach.
+// An overrun ends the queue pairs of the queue. No further queue pair can attach.
 //
 // Source: [RFC 5042 §6.4.3.1]
 func TestCompletionQueueOverrunEndsConnections(t *testing.T) {
@@ -118,10 +118,10 @@ func TestCompletionQueueOverrunEndsConnections(t *testing.T) {
 	}
 }
 
-// handingPair gives its results to the poll, numbered in the order of their making.
+// handingPair passes its results to the poll, numbered in the order of creation.
 type handingPair struct {
 	fakePair
-	batches []int // numbers of results of each Look
+	batches []int // the number of results of each Look
 	made    *uint64
 }
 
@@ -138,12 +138,12 @@ func (p *handingPair) Look(_ bool, to Poller) (n int) {
 	return n
 }
 
-// A poll gets all results in order, also of several connections, through the queue and
-// past it, and as many as it has room for. During a Wait they go through the queue, and
-// end the wait.
+// A poll gets all results in order, of several connections too, through the queue and
+// directly. It gets as many as it has space for. During a Wait all results go through the
+// queue and end the wait.
 //
 // Source: [ND CompletionQueue.GetResults], [ND §6.4]
-func TestPushTo(t *testing.T) {
+func TestPollGetsResultsInOrder(t *testing.T) {
 	for name, tt := range map[string]struct {
 		batches [][]int // of each connection
 		waits   bool

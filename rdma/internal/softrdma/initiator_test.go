@@ -20,7 +20,7 @@ func newInitiator(t testing.TB) (*InitiatorQueue, *CompletionQueue) {
 	return q, cq.(*CompletionQueue)
 }
 
-// push queues requests with IDs from first on.
+// push queues requests with consecutive IDs, starting at first.
 func (q *InitiatorQueue) push(first uint64, reqs ...rdma.Request) {
 	q.Lock()
 	defer q.Unlock()
@@ -146,7 +146,7 @@ func TestAdmitRefusesByOperationConnectionFlagsAndDepth(t *testing.T) {
 	}
 }
 
-// fakeFile stands for a provider's file source.
+// fakeFile represents a provider's file source.
 type fakeFile struct{ rdma.FileSource }
 
 // Source: [ND QueuePair.Write], [OP-92i]

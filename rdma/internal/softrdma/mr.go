@@ -177,7 +177,7 @@ type regionTable struct {
 	table tokenTable[Region]
 }
 
-// insert gives r its token. Tokens of regions are even, those of windows odd.
+// insert gives r its token. Tokens of regions are even, tokens of windows odd.
 func (t *regionTable) insert(r *Region) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

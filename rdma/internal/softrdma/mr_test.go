@@ -53,8 +53,8 @@ func TestResolveChecksTokenRightsAndBounds(t *testing.T) {
 	}
 }
 
-// The region that a peer named first does not change its access to other regions, also
-// after that region was closed.
+// The cached region of a connection does not change the peer's access to other regions,
+// before and after the cached region is closed.
 func TestResolveFindsOtherRegionsThanTheCached(t *testing.T) {
 	d := newDomain(t)
 	l := newWindowHost(t, d)
@@ -80,8 +80,8 @@ func TestResolveFindsOtherRegionsThanTheCached(t *testing.T) {
 	}
 }
 
-// A connection does not keep the memory of a closed region, nor a region an ended
-// connection.
+// A connection does not keep the memory of a closed region. A region does not keep an
+// ended connection.
 func TestClosedRegionIsNotCached(t *testing.T) {
 	d := newDomain(t)
 	first, second := newWindowHost(t, d), newWindowHost(t, d)
@@ -122,11 +122,11 @@ type fence struct {
 
 func (f *fence) Withdraw(*Region) error { f.withdrawn++; return f.err }
 
-// Close waits for accesses to the memory, in this process and elsewhere, and the token is
-// invalid at once.
+// Close makes the token invalid at once, and waits for accesses to the memory in this
+// process and in the peer.
 //
 // Source: [RFC 5042 §6.3.1], [ND MemoryRegion.Deregister]
-func TestRegionClose(t *testing.T) {
+func TestRegionCloseWaitsForAccesses(t *testing.T) {
 	d := newDomain(t)
 	l := newWindowHost(t, d)
 	f := &fence{}
@@ -177,7 +177,7 @@ func closeRefused(t *testing.T, d *Domain) {
 }
 
 // Source: [ND Adapter.CreateMemoryRegion]
-func TestRegisterRefused(t *testing.T) {
+func TestRegisterRefusesInvalidBuffers(t *testing.T) {
 	d := newDomain(t)
 	for what, c := range map[string]struct {
 		buf  []byte

@@ -9,7 +9,7 @@ import (
 	"lwio/rdma"
 )
 
-// windowHost has the windows of one queue pair and the memory that they expose.
+// windowHost has the windows of one queue pair, and the memory that they expose.
 type windowHost struct {
 	Windows
 	t      testing.TB
@@ -91,7 +91,7 @@ func (l *windowHost) wants(what string, at rdma.RemoteAddr, want Refusal) {
 	}
 }
 
-// Random binds and invalidates leave all tokens right.
+// Random binds and invalidates leave all tokens correct.
 //
 // Source: [OP-111b], [RFC 5042 §6.1.1]
 func TestManyWindowsHaveDistinctTokens(t *testing.T) {
@@ -139,7 +139,7 @@ func TestManyWindowsHaveDistinctTokens(t *testing.T) {
 }
 
 // A bind allocates nothing once the table has its size.
-func TestWindowCost(t *testing.T) {
+func TestBindDoesNotAllocate(t *testing.T) {
 	l := newWindowHost(t, newDomain(t))
 	w := l.window()
 	bind := rdma.Request{Op: rdma.OpBind, Flags: bindAll, Window: w, Region: l.region, Length: 8}
@@ -159,11 +159,11 @@ func TestWindowCost(t *testing.T) {
 	}
 }
 
-// A reference is for one binding only, and an invalidate waits for the references of its
+// A reference belongs to one binding. An invalidate waits for the references of its
 // binding.
 //
 // Source: [RFC 5042 §6.3.1]
-func TestWindowReferences(t *testing.T) {
+func TestInvalidateWaitsForReferences(t *testing.T) {
 	l := newWindowHost(t, newDomain(t))
 	w := l.window()
 	l.bind(w, 0, 8, true)
@@ -194,8 +194,8 @@ func TestWindowReferences(t *testing.T) {
 	}
 }
 
-// The program may use the memory as soon as the window is invalid: the race detector
-// would see an access by the peer.
+// The program may use the memory as soon as the window is invalid. The race detector
+// would report an access of the peer.
 //
 // Source: [RFC 5042 §6.3.1]
 func TestRevocationIsFinal(t *testing.T) {
@@ -213,7 +213,7 @@ func TestRevocationIsFinal(t *testing.T) {
 					if refused != Granted || !grant.Acquire() {
 						break
 					}
-					sum += mem[7] // a write would race with that of another goroutine
+					sum += mem[7] // a write would race with a write of another goroutine
 					grant.Release()
 				}
 			}
@@ -256,7 +256,7 @@ func TestWindowWorkTakesEffectInItsTurn(t *testing.T) {
 	}
 	l.carryOut(x)
 	l.wants("the first bind", first, Granted)
-	l.Invalidate(uint32(first.Token)) // by the peer, while the next bind waits
+	l.Invalidate(uint32(first.Token)) // the peer does so, while the next bind waits
 	if l.refuses(w) != rdma.StatusInvalidDeviceRequest {
 		t.Error("a second bind is taken while one waits")
 	}
@@ -286,13 +286,13 @@ func TestWindowWorkTakesEffectInItsTurn(t *testing.T) {
 	}
 }
 
-// refuses returns the status of a bind of the window here.
+// refuses returns the status of a bind of the window on this queue pair.
 func (l *windowHost) refuses(w *Window) rdma.Status {
 	_, status := l.post(rdma.Request{Op: rdma.OpBind, Flags: bindAll, Window: w, Region: l.region, Length: 8}, true)
 	return status
 }
 
-// A window is bound on one queue pair after another, and can be closed at any time.
+// A window is bound on several queue pairs in turn, and can be closed at any time.
 //
 // Source: [ND MemoryWindow]
 func TestUnboundWindowMovesToAnotherQueuePair(t *testing.T) {
@@ -321,7 +321,7 @@ func TestUnboundWindowMovesToAnotherQueuePair(t *testing.T) {
 }
 
 // Two queue pairs compete for windows of one region.
-func TestWindowsConcurrent(t *testing.T) {
+func TestConcurrentQueuePairsShareWindows(t *testing.T) {
 	d := newDomain(t)
 	l := newWindowHost(t, d)
 	windows := []*Window{l.window(), l.window(), l.window()}

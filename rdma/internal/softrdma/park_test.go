@@ -52,8 +52,8 @@ func (p *fakeParker) Unpark() {
 	}
 }
 
-// A Wait for one connection sleeps there until a result is pushed, by any goroutine;
-// spurious wake-ups do not matter.
+// A Wait on a queue of one connection sleeps in Park until any goroutine pushes a result.
+// Spurious wake-ups do not end it.
 //
 // Source: [ND CompletionQueue.Notify]
 func TestWaitSleepsInTheOnlyParker(t *testing.T) {
@@ -85,7 +85,7 @@ func TestWaitSleepsInTheOnlyParker(t *testing.T) {
 }
 
 // A context, and the close of the queue, end a parked Wait.
-func TestParkEnds(t *testing.T) {
+func TestContextAndCloseEndAPark(t *testing.T) {
 	q := newQueue(t, 8)
 	p := newParker(q)
 	q.Attach(p)
@@ -107,7 +107,7 @@ func TestParkEnds(t *testing.T) {
 	}
 }
 
-// refuser refuses to park, and runs a function meanwhile.
+// refuser refuses to park, and calls a function while it refuses.
 type refuser struct {
 	fakePair
 	meanwhile func()
@@ -120,11 +120,11 @@ func (p *refuser) Park(func() bool) bool {
 
 func (p *refuser) Unpark() {}
 
-// A result that arrives while a Wait tries in vain to park ends it, and so does one that
-// arrives when it waits at its channel.
+// A result ends a Wait that cannot park, both while the Wait tries to park and while it
+// waits on its channel.
 //
 // Source: [ND CompletionQueue.Notify]
-func TestParkRefused(t *testing.T) {
+func TestResultEndsWaitThatCannotPark(t *testing.T) {
 	q := newQueue(t, 8)
 	p := &refuser{fakePair: fakePair{q: q}, meanwhile: func() { q.Push([]rdma.Result{plainResult}) }}
 	if !q.Attach(p) {
@@ -148,7 +148,7 @@ func TestParkRefused(t *testing.T) {
 	}
 }
 
-// An event that ends a wait just before its caller parks is not missed.
+// An event that ends a wait immediately before its caller parks is not missed.
 //
 // Source: [ND CompletionQueue.Notify]
 func TestUnparkBeforeParkIsNotMissed(t *testing.T) {
@@ -174,7 +174,7 @@ func TestUnparkBeforeParkIsNotMissed(t *testing.T) {
 	}
 }
 
-// foreignContext is a context of a kind that is unknown to package context.
+// foreignContext is a context that is not of package context.
 type foreignContext struct {
 	context.Context
 	done    chan struct{}
@@ -188,9 +188,9 @@ func (c *foreignContext) AfterFunc(func()) (stop func() bool) {
 	return func() bool { c.watched.Add(-1); return true }
 }
 
-// A context is watched while it is used again and again, but neither for ever after, nor
-// when the queue is closed.
-func TestWatchEnds(t *testing.T) {
+// A context is watched while waits use it. The watch ends some time after the last use,
+// and when the queue is closed.
+func TestUnusedWatchEnds(t *testing.T) {
 	for name, end := range map[string]func(q *CompletionQueue){
 		"idle":  func(*CompletionQueue) { time.Sleep(3 * watchTime) },
 		"close": func(q *CompletionQueue) { q.Close() },
@@ -219,8 +219,8 @@ func TestWatchEnds(t *testing.T) {
 	}
 }
 
-// A second waiter, one whose connection refuses, and one of two connections, sleep
-// without parking.
+// Three waits sleep without parking: a second waiter, a waiter whose connection refuses,
+// and a waiter of two connections.
 func TestOnlyOneWaiterParks(t *testing.T) {
 	q := newQueue(t, 8)
 	p := newParker(q)

@@ -32,12 +32,12 @@ func testPlace(t *testing.T, place placing) {
 	}
 }
 
-// A poller of the last word of a block never sees a torn word, and once the word has
-// changed the rest has, for all sizes of copies.
+// A poller of the last word of a block never sees a torn word. When the word has changed,
+// the rest of the block has changed too, for all sizes.
 //
 // Source: [OP-88], [OP-89b]
-func TestPlaceOrder(t *testing.T)     { testPlaceOrder(t, Place) }
-func TestPlaceSoonOrder(t *testing.T) { testPlaceOrder(t, PlaceSoon) }
+func TestPlaceChangesTheEndLast(t *testing.T)     { testPlaceOrder(t, Place) }
+func TestPlaceSoonChangesTheEndLast(t *testing.T) { testPlaceOrder(t, PlaceSoon) }
 
 func testPlaceOrder(t *testing.T, place placing) {
 	for _, count := range []int{2, 8, 64, 512} {

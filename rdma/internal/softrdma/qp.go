@@ -42,7 +42,8 @@ type Transport interface {
 // Init makes the queue pair self of the domain. resume has the meaning of
 // ReceiveQueue.Init.
 //
-// Errors: those of CheckPair; StatusInvalidHandle once the domain or a queue is closed.
+// Errors: the errors of CheckPair; StatusInvalidHandle once the domain or a queue is
+// closed.
 func (q *QueuePair) Init(d *Domain, cfg rdma.QueuePairConfig, self Transport, resume func()) error {
 	const op = "create queue pair"
 	queues, err := d.CheckPair(&cfg, op)

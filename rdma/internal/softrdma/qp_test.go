@@ -7,8 +7,7 @@ import (
 	"lwio/rdma"
 )
 
-// fakeTransport is a queue pair whose connection is a fake; it records the steps of its
-// end.
+// fakeTransport is a queue pair with a fake connection. It records the steps of its end.
 type fakeTransport struct {
 	QueuePair
 	fakePair
@@ -105,7 +104,7 @@ func TestQueuePairOfAClosedQueueIsRefused(t *testing.T) {
 	}
 }
 
-// fakeProvider stands for a provider.
+// fakeProvider is a provider without adapters.
 type fakeProvider struct{ rdma.Provider }
 
 func (*fakeProvider) Name() string { return "soft" }

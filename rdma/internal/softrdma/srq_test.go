@@ -13,10 +13,11 @@ type sharer struct {
 	ReceiveQueue
 	queues  Queues
 	resumed int
-	ids     []uint64 // of the receives that it has taken
+	ids     []uint64 // of the taken receives
 }
 
-// sharing makes a shared queue of receives of 8 bytes in a region, and queue pairs on it.
+// sharing makes a shared queue of receives of 8 bytes in a region, and queue pairs that
+// use it.
 func sharing(t testing.TB, pairs, depth int) (*SharedQueue, *Region, []*sharer) {
 	d := newDomain(t)
 	q, err := d.CreateSharedReceiveQueue(rdma.SharedReceiveQueueConfig{Depth: depth, MaxSGE: 1})
@@ -78,11 +79,12 @@ func upTo(n int) (ids []uint64) {
 	return ids
 }
 
-// A connection takes at most three quarters of all receives, counting those that others
-// have not posted again; a single connection takes all.
+// With several queue pairs, a connection takes at most three quarters of all receives,
+// including taken receives that the program has not posted again. A single connection
+// takes all receives.
 //
 // Source: [RFC 5042 §6.4.3.1]
-func TestSharedLimit(t *testing.T) {
+func TestSharedQueueLimitsEachConnection(t *testing.T) {
 	for depth, want := range map[int]int{1: 1, 2: 1, 3: 2, 4: 3, 8: 6, 100: 75} {
 		q, m, s := sharing(t, 2, depth)
 		post(t, q, m, upTo(depth)...)
@@ -108,11 +110,11 @@ func TestSharedLimit(t *testing.T) {
 	}
 }
 
-// The limit holds against a peer that sends without end and a program that returns the
-// receives of other connections at once, but not its own.
+// The limit holds against a peer that sends without end, and a program that posts only
+// the receives of other connections again.
 //
 // Source: [RFC 5042 §6.4.3.1]
-func TestSharedLimitHolds(t *testing.T) {
+func TestSharedQueueLimitHoldsAgainstEndlessSender(t *testing.T) {
 	q, m, s := sharing(t, 2, 16)
 	post(t, q, m, upTo(16)...)
 	for range 200 {
@@ -132,7 +134,8 @@ func TestSharedLimitHolds(t *testing.T) {
 	}
 }
 
-// Receives that always have other memory, or none, count for those that were taken first.
+// A receive with new memory, or without memory, counts as the return of the receive that
+// was taken first.
 func TestSharedQueueCountsNewMemoryAsTaken(t *testing.T) {
 	q, m, s := sharing(t, 2, 64)
 	empty := []rdma.ReceiveRequest{{}}
@@ -156,7 +159,8 @@ func TestSharedQueueCountsNewMemoryAsTaken(t *testing.T) {
 	}
 }
 
-// The connection that has waited longest comes first, and one that leaves is passed over.
+// The connection that has waited longest comes first. A connection that leaves loses its
+// place.
 //
 // Source: [ND §6.5]
 func TestSharedQueueServesWaitersInOrder(t *testing.T) {
@@ -193,9 +197,9 @@ func TestSharedQueueServesWaitersInOrder(t *testing.T) {
 	}
 }
 
-// No connection that may take a receive is refused for ever, counts are right, and each
-// receive is taken once.
-func TestSharedQueueModel(t *testing.T) {
+// A connection that may take a receive is never refused for ever. The counts are right,
+// and each receive is taken once.
+func TestSharedQueueServesAllConnections(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	q, m, s := sharing(t, 3, 32)
 	free, away := upTo(32), []uint64{}
@@ -237,8 +241,8 @@ func TestSharedQueueModel(t *testing.T) {
 	}
 }
 
-// A program that posts the same memory again causes no allocation.
-func TestSharedCost(t *testing.T) {
+// Posting the same memory again does not allocate.
+func TestSharedQueueDoesNotAllocateForKnownMemory(t *testing.T) {
 	q, m, s := sharing(t, 2, 16)
 	post(t, q, m, upTo(16)...)
 	var res [4]rdma.Result

@@ -13,9 +13,9 @@ import (
 	"lwio/rdma"
 )
 
-// After TrimIdle on random receives, some of which are filled, the pages that other data
-// shares are unchanged.
-func TestTrimIdleModel(t *testing.T) {
+// TrimIdle on random receives, some of them partly filled, leaves the pages that other
+// data shares unchanged.
+func TestTrimIdleKeepsOtherData(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		skip.Test(t, "discarded memory is not known to be zero")
 	}

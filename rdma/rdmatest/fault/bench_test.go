@@ -9,7 +9,7 @@ import (
 	"lwio/rdma/rdmatest/fault"
 )
 
-// The wrapped provider takes a request in no time, so that the benchmark measures the
+// The wrapped provider takes no time for a request, so the benchmark measures the
 // wrapper.
 
 type nullAdapter struct{ rdma.Adapter }
@@ -65,7 +65,7 @@ func benchmark(b *testing.B, p rdma.Provider) {
 	}
 }
 
-// BenchmarkOverhead is one post and one poll, without and with a wrapper.
+// BenchmarkOverhead measures one post and one poll, with and without a wrapper.
 func BenchmarkOverhead(b *testing.B) {
 	b.Run("none", func(b *testing.B) { benchmark(b, nullProvider{}) })
 	b.Run("counting", func(b *testing.B) { benchmark(b, fault.Wrap(nullProvider{}, nil)) })

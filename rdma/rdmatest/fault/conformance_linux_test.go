@@ -9,8 +9,8 @@ import (
 	"lwio/rdma/shm"
 )
 
-// Shared memory has features that iwarp lacks: memory of its own, which the wrapper passes
-// on, writes without code of the target, and its own way to read files.
+// Shared memory has features that iwarp lacks: memory of Alloc, which the wrapper passes
+// on, writes without code of the target, and a separate path for files.
 func TestConformanceOfSharedMemory(t *testing.T) {
 	gaps := make(map[string]string)
 	for _, c := range rdmatest.Cases() {

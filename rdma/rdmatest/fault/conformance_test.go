@@ -25,8 +25,8 @@ func (d *discard) Event(fault.Event) {
 	d.n++
 }
 
-// conform runs the suite through a wrapper in every mode: a wrapper changes nothing. inner
-// describes the wrapped provider.
+// conform runs the suite through a wrapper in every mode, because a wrapper must not
+// change the behaviour. inner describes the wrapped provider.
 func conform(t *testing.T, inner rdmatest.Config) {
 	for name, cfg := range map[string]*fault.Config{
 		"counting": nil,
@@ -50,7 +50,7 @@ func conform(t *testing.T, inner rdmatest.Config) {
 func TestConformanceOfIWARP(t *testing.T) {
 	conform(t, rdmatest.Config{
 		New: func(testing.TB) rdma.Provider {
-			return iwarp.New(&iwarp.Config{ // with time limits that no machine comes near to
+			return iwarp.New(&iwarp.Config{ // time limits that no machine reaches
 				RequestTimeout: time.Minute, WriteTimeout: time.Minute, ReplyTimeout: time.Minute, ReadyTimeout: time.Minute, DrainTimeout: time.Minute,
 			})
 		},

@@ -19,7 +19,7 @@ import (
 	"lwio/rdma/rdmatest/fault"
 )
 
-// The faults of a seed are always the same, and as frequent as was asked.
+// The faults of a seed are always the same, and have the requested frequency.
 func TestRandomFollowsSeed(t *testing.T) {
 	chances := fault.Chances{Cut: 0.01, Fail: 0.1, Drop: 0.1, Flip: 0.1, Delay: 0.1, MaxDelay: time.Second}
 	fates := func(seed uint64) (acts []fault.Action) {
@@ -71,7 +71,7 @@ func TestAtByteHitsRequestThatHoldsByte(t *testing.T) {
 }
 
 // The wrapper counts the bytes of the requests of a queue pair.
-func TestCutAtByte(t *testing.T) {
+func TestCutAtByteEndsTheConnectionThere(t *testing.T) {
 	active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: fault.AtByte(150, fault.Cut())}))
 	for i, want := range []error{nil, nil, net.ErrClosed} {
 		_, err := active.qp.Post([]rdma.Request{{Op: rdma.OpWrite, SGL: active.sge(0, 70), Remote: passive.at(0)}})
@@ -95,7 +95,7 @@ func TestDelayHoldsUpRequest(t *testing.T) {
 	}
 }
 
-// One bit of the data differs at the peer, and none at home.
+// One bit of the data differs at the peer, and none at this side.
 func TestFlipInvertsOneBitAtPeer(t *testing.T) {
 	content := bytes.Repeat([]byte{0x5a}, 100)
 	file, err := os.Create(filepath.Join(t.TempDir(), "source"))
@@ -172,7 +172,7 @@ func difference(a, b []byte) (n int) {
 	return n
 }
 
-// A read's data differs from the peer's by the bit only.
+// A read's data differs from the peer's data in one bit.
 func TestFlipInvertsOneBitOfRead(t *testing.T) {
 	active, passive := connected(t, fault.Wrap(iwarp.New(nil), &fault.Config{Fault: fault.AtOperation(1, fault.Flip(65))}))
 	_, err := active.qp.Post([]rdma.Request{{Op: rdma.OpRead, SGL: append(active.sge(0, 8), active.sge(64, 8)...), Remote: passive.readable(t)}})
@@ -185,14 +185,14 @@ func TestFlipInvertsOneBitOfRead(t *testing.T) {
 	}
 }
 
-// readable registers memory of zeros that the peer may read.
+// readable registers zeroed memory that the peer may read.
 func (s *side) readable(t *testing.T) rdma.RemoteAddr {
 	m, err := s.adapter.RegisterMemory(t.Context(), make([]byte, 64), rdma.AccessRemoteRead)
 	check(t, err)
 	return m.RemoteAddr()
 }
 
-// Failures are logged as warnings, all other events only for debugging.
+// Failures are logged as warnings, all other events at debug level.
 func TestLogToWarnsOfFailures(t *testing.T) {
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo} {
 		var out bytes.Buffer

@@ -9,7 +9,7 @@ import (
 	"lwio/rdma"
 )
 
-// Results keep their order within a line, and have any other between lines.
+// Results keep their order within a line, and may have any order between lines.
 //
 // Source: [ND QueuePair §Ordering]
 func TestMixKeepsOrderWithinLine(t *testing.T) {
@@ -37,8 +37,8 @@ func TestMixKeepsOrderWithinLine(t *testing.T) {
 	}
 }
 
-// taker is a wrapped provider whose adapter's only queue pair keeps
-// posted requests.
+// taker is a wrapped provider whose adapter has one queue pair, which keeps posted
+// requests.
 type taker struct {
 	rdma.Provider
 	pair takingPair
@@ -79,8 +79,8 @@ type takenRegion struct{ rdma.MemoryRegion }
 
 func (takenRegion) Bytes() []byte { return make([]byte, 100) }
 
-// postedWith returns the addresses that requests have inside, in the order in which they
-// are posted there.
+// postedWith returns the addresses of requests in the order in which the wrapper posts
+// them.
 func postedWith(t *testing.T, seed uint64, depth int, build func(m rdma.MemoryRegion) []rdma.Request) []uint64 {
 	t.Helper()
 	k := new(taker)
@@ -115,16 +115,16 @@ func write(m rdma.MemoryRegion, to uint64) rdma.Request {
 	return rdma.Request{Op: rdma.OpWrite, SGL: []rdma.SGE{{Region: m, Length: 10}}, Remote: rdma.RemoteAddr{Addr: to}}
 }
 
-// Writes of one call change places where nothing gives them an order; the same seed
-// gives the same order.
+// Writes of one call change places if no rule orders them. The same seed gives the same
+// order.
 //
 // Source: [ND QueuePair §Ordering]
-func TestShuffledWrites(t *testing.T) {
+func TestShuffleMovesUnorderedWrites(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		depth int
 		build func(m rdma.MemoryRegion) []rdma.Request
-		// groups are the places between which requests may move.
+		// groups are ranges in which requests may change places.
 		groups [][2]int
 	}{
 		{"writes before a send", 16, func(m rdma.MemoryRegion) []rdma.Request {

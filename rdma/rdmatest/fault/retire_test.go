@@ -2,7 +2,7 @@ package fault
 
 import "testing"
 
-// A table keeps the queue pairs that are open, and the last ones that were closed.
+// A table keeps the open queue pairs, and the queue pairs that were closed last.
 func TestPairTableForgetsClosedPairs(t *testing.T) {
 	var table pairTable
 	open := &queuePair{number: 1 << 40}

@@ -46,7 +46,7 @@ func TestFPDUEncodingAndChecks(t *testing.T) {
 	if FPDUSize(42) != 48 || FPDUSize(43) != 52 || ULPDUForMSS(1460) != 1454 || ULPDUForMSS(1461) != 1454 {
 		t.Error("wrong sizes")
 	}
-	// An untagged segment without payload, and the CRC that the appendix has.
+	// An untagged segment without payload, with the CRC of the appendix.
 	u := unhex(t, "4143 00000000 00000000 00000001 00000000"+strings.Repeat("00", 24))
 	want := append(append([]byte{0, 42}, u...), unhex(t, "b7243ec3")...)
 	got := AppendFPDU(nil, u, true)
@@ -113,7 +113,7 @@ func TestSegmentGolden(t *testing.T) {
 }
 
 // Source: [RFC 5040 §4.4], [RFC 7306 §5.2]
-func TestRDMAPHeaders(t *testing.T) {
+func TestRDMAPHeaderGolden(t *testing.T) {
 	read := ReadRequest{0x33445501, 0x5000, 16, 0xdeadbe01, 0x557e1c6fb450}
 	readWire := unhex(t, "33445501 0000000000005000 00000010 deadbe01 0000557e1c6fb450")
 	if got := read.AppendTo(nil); !bytes.Equal(got, readWire) {
@@ -188,7 +188,7 @@ func TestStartupGolden(t *testing.T) {
 }
 
 // Source: [RFC 5044 §7.1.2 rules 5 to 7]
-func TestStartupRefused(t *testing.T) {
+func TestInvalidStartupIsRefused(t *testing.T) {
 	good := (&Startup{Revision: 1}).AppendTo(nil)
 	change := func(at int, v ...byte) []byte {
 		b := bytes.Clone(good)

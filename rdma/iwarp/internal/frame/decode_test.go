@@ -11,8 +11,8 @@ var (
 	errCRC       = errors.New("wrong CRC")
 )
 
-// decodeFPDU splits the first FPDU off b. It returns errFPDUShort when b ends
-// before it does; the ULPDU is part of b.
+// decodeFPDU splits the first FPDU off b. It returns errFPDUShort if b has only a part of
+// it. The ULPDU refers to b.
 func decodeFPDU(b []byte, crc bool) (ulpdu, rest []byte, err error) {
 	if len(b) < FPDUHeaderSize {
 		return nil, b, errFPDUShort

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The two frames of the standard's example, whose CRCs cover a marker in front and one
-// within, are encoded and decoded.
+// The two frames of the standard's example are encoded and decoded. Their CRCs cover a
+// marker before the frame and a marker within it.
 //
 // Source: [RFC 5044 §4.4], [RFC 5044 Appendix A]
 func TestMarkerVectors(t *testing.T) {
@@ -45,11 +45,11 @@ func TestMarkerVectors(t *testing.T) {
 	}
 }
 
-// Frames of all sizes at all places of the stream have markers at the right places, and
+// Frames of all sizes at all offsets of the stream have markers at the right offsets, and
 // are decoded again.
 //
 // Source: [RFC 5044 §4.3]
-func TestMarkersEverywhere(t *testing.T) {
+func TestMarkersAtEveryOffset(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 4))
 	for _, crc := range []bool{false, true} {
 		w, r := Marker{CRC: crc}, Marker{CRC: crc}

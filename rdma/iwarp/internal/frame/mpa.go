@@ -159,7 +159,7 @@ func StartupSize(b []byte, reply bool) (int, error) {
 // DecodeStartup reads a whole frame. The frame must be a reply if reply is set, else a
 // request. The private data refers to b.
 //
-// Errors: those of StartupSize; ErrStartupLength if b has another size.
+// Errors: the errors of StartupSize; ErrStartupLength if b has another size.
 func DecodeStartup(b []byte, reply bool) (Startup, error) {
 	size, err := StartupSize(b, reply)
 	if err != nil {

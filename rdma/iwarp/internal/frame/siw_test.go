@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// captured is a frame between a Linux peer and another peer.
+// captured is a frame that a Linux peer and another peer exchanged.
 type captured struct {
 	where string // file and line
 	what  string
@@ -54,8 +54,8 @@ func capturedFrames(t testing.TB) []captured {
 	return frames
 }
 
-// capturedKinds are the numbers of captured frames of each kind. All bytes of the
-// captures belong to frames, and all frames to kinds.
+// capturedKinds has the number of captured frames of each kind. All bytes of the captures
+// belong to frames, and all frames have a kind.
 var capturedKinds = map[string]int{
 	"startup": 80, "startup of revision 3": 1,
 	"send": 168, "send inval": 7, "write": 135, "read request": 21, "read response": 155, "terminate": 17,
@@ -65,7 +65,7 @@ var capturedKinds = map[string]int{
 // Every frame is decoded and encoded again.
 //
 // Source: [RFC 5044 §4], [RFC 5044 §7.1], [RFC 5040 §4]
-func TestCapturedFrames(t *testing.T) {
+func TestCapturedFramesReencode(t *testing.T) {
 	kinds := map[string]int{}
 	for _, f := range capturedFrames(t) {
 		again, kind := remake(t, f)
@@ -80,7 +80,7 @@ func TestCapturedFrames(t *testing.T) {
 }
 
 // remake decodes a frame and encodes it again. It returns nil for a frame that must be
-// refused, and was.
+// refused, and was refused.
 func remake(t *testing.T, f captured) (again []byte, kind string) {
 	if !strings.Contains(f.what, " MPA Re") {
 		return remakeFPDU(t, f)
@@ -100,7 +100,7 @@ func remake(t *testing.T, f captured) (again []byte, kind string) {
 
 var layerField = regexp.MustCompile(`as a little-endian bit field: layer (\d) etype (\d) code 0x(\w\w)`)
 
-// remakeFPDU decodes an FPDU down to its last field and encodes it again.
+// remakeFPDU decodes an FPDU completely and encodes it again.
 func remakeFPDU(t *testing.T, f captured) (again []byte, kind string) {
 	crc := strings.Contains(f.what, "crc ok")
 	if strings.Contains(f.what, "CRC BAD") {
@@ -157,8 +157,8 @@ func remakeMessage(t *testing.T, f captured, s *Segment, payload []byte) (again 
 	}
 }
 
-// remakeTerminate encodes a Terminate again, in the bit order of its sender, and compares
-// its meaning with the description of the capture.
+// remakeTerminate encodes a Terminate again, in the bit order of its sender. It compares
+// the decoded fault with the description of the capture.
 func remakeTerminate(t *testing.T, f captured, payload []byte) []byte {
 	term, err := DecodeTerminate(payload)
 	m := layerField.FindStringSubmatch(f.what)

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// Every fault is decoded in the bit orders of the RFC and of siw, without headers, with
-// that of a Write and with those of a Read Request.
+// Every fault is decoded in the bit orders of the RFC and of siw: without headers, with
+// the header of a Write, and with the headers of a Read Request.
 //
 // Source: [RFC 5040 §4.8]
-func TestTerminateOrders(t *testing.T) {
+func TestTerminateDecodesInBothBitOrders(t *testing.T) {
 	write, read := TaggedSegment(OpWrite, 1, 2, true), UntaggedSegment(OpReadRequest, QueueRequest, 1, 0, true)
 	for f := range faultNames {
 		for _, c := range []struct {

@@ -26,8 +26,8 @@ func doorbells(tb testing.TB) (here, there *Doorbell) {
 	return here, there
 }
 
-// sleep sleeps on a doorbell in a goroutine and waits until it is about to sleep. A sleep
-// that an earlier interrupt ends before it begins is repeated.
+// sleep sleeps on a doorbell in a goroutine, and returns when it is about to sleep. If an
+// earlier interrupt ends the sleep before it begins, it is repeated.
 func sleep(d *Doorbell) (rang chan bool) {
 	asleep, rang := make(chan struct{}), make(chan bool, 1)
 	d.OnSleep(func() bool { close(asleep); return true })
@@ -65,8 +65,8 @@ func TestSleepAsksFirst(t *testing.T) {
 	}
 }
 
-// Interrupt ends a sleep, even on misused sockets: bytes, endless rings and
-// a shutdown of both directions have no effect, and a closed doorbell reports an error.
+// Interrupt ends a sleep, even on misused sockets. Bytes, endless rings and a shutdown of
+// both directions have no effect. A closed doorbell reports an error.
 func TestInterruptEndsSleepOnBrokenDoorbell(t *testing.T) {
 	here, there := doorbells(t)
 	pull := func(f func(fd uintptr)) { _ = there.pull.Control(f) }
@@ -111,8 +111,9 @@ func TestInterruptEndsSleepOnBrokenDoorbell(t *testing.T) {
 	}
 }
 
-// A kernel that reports a ring once or never is distinguished from one that reports each.
-func TestCheckDoorbells(t *testing.T) {
+// A kernel that reports only the first ring, or none, differs from a kernel that reports
+// each ring.
+func TestCheckDoorbellsDetectsMissingReports(t *testing.T) {
 	if err := CheckDoorbells(); err != nil {
 		t.Error(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"lwio/internal/test/skip"
 )
 
-// The bytes of headers in a ring are fixed, in the order of little-endian hosts.
+// The bytes of headers in a ring are fixed, in little-endian order.
 func TestGoldenEntry(t *testing.T) {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
 		skip.Test(t, "a ring has the byte order of its host")
@@ -30,7 +30,7 @@ func TestGoldenEntry(t *testing.T) {
 			[]byte{2, 8, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 6, 0, 0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0},
 		},
 	} {
-		words := make([]uint64, HeaderSize/8) // makes it aligned
+		words := make([]uint64, HeaderSize/8) // aligned
 		ring := unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), HeaderSize)
 		copy(ring, full)
 		x.e.Store(ring, 0)

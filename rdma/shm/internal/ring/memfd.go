@@ -132,7 +132,7 @@ func NewSegment(size int) (fds SegmentFDs, s *Segment, err error) {
 
 // MapSegment checks the peer's segment, with a ring of size bytes, and maps it read-only.
 //
-// Errors: those of MapMemfd.
+// Errors: the errors of MapMemfd.
 func MapSegment(fds SegmentFDs, size uint32) (*Segment, error) {
 	if size < MinSize || size > MaxSize || size&(size-1) != 0 {
 		return nil, fmt.Errorf("%w: a ring of %d bytes", ErrNotMemory, size)

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// blocks is how many bytes of pages a memory file has.
+// blocks returns the allocated bytes of a memory file.
 func blocks(tb testing.TB, fd int) int64 {
 	tb.Helper()
 	var st unix.Stat_t
@@ -18,9 +18,9 @@ func blocks(tb testing.TB, fd int) int64 {
 	return st.Blocks * 512
 }
 
-// TestSegmentPages: an unused segment has next to no pages, on either
-// side, and one with a large ring all of those.
-func TestSegmentPages(t *testing.T) {
+// An unused segment has almost no pages on either side. A segment with a large ring has
+// all pages.
+func TestUnusedSegmentHasFewPages(t *testing.T) {
 	for ring, want := range map[int]int64{MinSize: 0, DefaultSize: 0, 2 * DefaultSize: 2 * DefaultSize} {
 		fds, own, err := NewSegment(ring)
 		if err != nil {
@@ -47,8 +47,8 @@ func TestSegmentPages(t *testing.T) {
 	}
 }
 
-// TestSeals: a peer can write the ring that it is sent, but not the words, and neither can
-// it have a mapping of another size. Source: design decision 11
+// A peer can write the ring that it receives, but not the words. It cannot change the
+// size of either. Source: design decision 11
 func TestSealsForbidResizeAndWrite(t *testing.T) {
 	fds, own, err := NewSegment(MinSize)
 	if err != nil {

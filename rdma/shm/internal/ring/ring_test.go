@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ringPair is a ring with a producer and a consumer, and the entries in flight between them.
+// ringPair is a ring with a producer, a consumer, and the entries in flight between them.
 type ringPair struct {
 	in  Consumer
 	out Producer
@@ -24,7 +24,8 @@ func newRingPair(size int) *ringPair {
 	return &ringPair{in: NewConsumer(a, 0), out: NewProducer(a, b), own: b}
 }
 
-// put sends n bytes in an entry, if there is room, and tells where in the ring it ends.
+// put sends n bytes in an entry, if there is room, and returns the offset in the ring
+// where the entry ends.
 func (r *ringPair) put(n int) (end int, ok bool, err error) {
 	room, err := r.out.Room(EntrySize(n))
 	if err != nil || room < EntrySize(n) {
@@ -43,7 +44,7 @@ func (r *ringPair) put(n int) (end int, ok bool, err error) {
 	return int(r.out.tail & uint64(len(r.out.own.Ring)-1)), true, nil
 }
 
-// get takes an entry out, and tells whether that was the first under way.
+// get takes an entry out, and reports whether it was the first entry in flight.
 func (r *ringPair) get() (right bool, err error) {
 	var e Entry
 	ok, err := r.in.Next(&e)
@@ -62,9 +63,9 @@ func (r *ringPair) get() (right bool, err error) {
 	return right, nil
 }
 
-// TestRingModel: all entries come out, in order, at any rewind;
-// there is room for all that fits, and the room that others see is the same.
-func TestRingModel(t *testing.T) {
+// All entries come out in order, at any rewind. There is room for every entry that fits,
+// and Published reports the same room.
+func TestRingKeepsEntriesAndRoom(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := newRingPair(MinSize)
 		sizes := rapid.OneOf(rapid.IntRange(0, 200), rapid.IntRange(0, MinSize/2))
@@ -102,8 +103,8 @@ func TestRingModel(t *testing.T) {
 	})
 }
 
-// TestRingStaysShort: as long as the peer takes each entry before the next, the same few
-// pages of the ring are used.
+// While the peer takes each entry before the next one is sent, the same few pages of the
+// ring are used.
 func TestRingStaysShort(t *testing.T) {
 	for _, size := range []int{0, 64, 4 << 10, 17 << 10, 60 << 10} {
 		r := newRingPair(DefaultSize)
@@ -119,7 +120,7 @@ func TestRingStaysShort(t *testing.T) {
 	}
 }
 
-// TestEmptyRingHasRoom: an empty ring takes an entry of its size, at any position.
+// An empty ring takes an entry of its size, at any position.
 func TestEmptyRingHasRoom(t *testing.T) {
 	r := newRingPair(MinSize)
 	for i := range 1000 {
