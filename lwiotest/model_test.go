@@ -26,11 +26,11 @@ import (
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// TestFileMatchesModel runs random operations on a file by one or two clients, over each
-// transport and over several at once, with all kinds of calls, sizes, memory, completion and
-// credits, concurrently and one after another, while callers give up, connections break and ranges
-// of the file are locked, and compares the file with its model. -rapid.checks sets the number of
-// runs, -rapid.seed repeats one.
+// TestFileMatchesModel runs random operations on a file by one or two clients, and compares the
+// file with its model. It draws the transport, sizes, memory, completion and credits. Calls and
+// batches run concurrently and one after another; a batch may have operations over SMB and over
+// RDMA, and a Sync at the same time. Callers give up, connections break, and ranges of the file
+// are locked. -rapid.checks sets the number of runs, -rapid.seed repeats one.
 //
 // Source: [LWIO §Read], [LWIO §Write], [LWIO §Credits], [OP-92d], [OP-112], [OP-113], [OP-115]
 func TestFileMatchesModel(t *testing.T) {
@@ -62,6 +62,7 @@ type world struct {
 	faults    *faults // of the server's side
 	clients   []*client
 	serial    int  // of writes
+	group     int  // of operations that are done at once
 	impatient bool // messages may be lost, and calls have short timeouts
 	neighbour bool // another client is busy beside the next operations
 	memories  []*memory
@@ -120,6 +121,8 @@ func (w *world) serve(rt *rapid.T, dir string) {
 		CreditBudget:      some([]int{0, 4, 9}).Draw(rt, "budget"),
 		MaxRecvBufferSize: some([]int{0, 4 << 10, 8 << 10, 256 << 10}).Draw(rt, "receive buffer"),
 		MaxRdmaWindowSize: some([]int{0, 64 << 10, 1 << 20}).Draw(rt, "window"),
+		// With 1, a second file of a connection goes over SMB.
+		FilesPerConnection: some([]int{0, 1}).Draw(rt, "files"),
 	}
 	opts := &lwiotest.Config{Dir: dir, Limits: w.limits}
 	if rapid.Bool().Draw(rt, "slow disk") {
@@ -150,9 +153,12 @@ type client struct {
 	fabric string
 	cfg    lwio.Config
 	faults *faults // of its side
+	// unbuffered opens the file for WriteSame.
+	unbuffered bool
 
 	c       *lwio.Client
 	f       *lwio.File
+	second  *lwio.File     // another open of the file, which the server keeps on SMB; or nil
 	buf     *lwio.Buffer   // or nil
 	spoiled []*lwio.Buffer // in doubt
 	used    int            // bytes of buf, by the operations that are being prepared
@@ -181,10 +187,11 @@ func (k *client) configure(rt *rapid.T) {
 	if k.w.impatient {
 		k.cfg.Timeout = 100 * time.Millisecond
 	}
+	k.unbuffered = rapid.Bool().Draw(rt, "unbuffered")
 	shuffle := some([]int{0, 0, 0, 1, 2}).Draw(rt, "shuffle")
 	for _, p := range lwio.DefaultProviders() {
 		if p.Name() == k.fabric {
-			k.cfg.RequireRDMA = rapid.Bool().Draw(rt, "require RDMA")
+			k.cfg.RequireRDMA = k.w.limits.FilesPerConnection == 0 && rapid.Bool().Draw(rt, "require RDMA")
 			k.cfg.Providers = []rdma.Provider{fault.Wrap(p, &fault.Config{Fault: k.faults.decide, Shuffle: uint64(shuffle)})}
 		}
 	}
@@ -211,16 +218,53 @@ func (k *client) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f, err := c.OpenFile(ctx, fileName, os.O_RDWR|os.O_CREATE, 0)
+	f, err := c.OpenFile(ctx, fileName, k.flags(os.O_CREATE), 0)
 	if err == nil {
 		if got := f.Transport(); got.Name == k.fabric {
 			k.c, k.f = c, f
-			return nil
+			err = k.openSecond(ctx)
 		} else {
 			err = fmt.Errorf("transport %v instead of %s", got, k.fabric)
 		}
 	}
-	return errors.Join(err, c.Close())
+	if err != nil {
+		return errors.Join(err, c.Close())
+	}
+	return nil
+}
+
+// flags are the flags of an open.
+func (k *client) flags(flag int) int {
+	if k.unbuffered {
+		flag |= lwio.Unbuffered
+	}
+	return os.O_RDWR | flag
+}
+
+// openSecond opens the file again, after the first open is registered, if the server takes one file
+// for each connection.
+func (k *client) openSecond(ctx context.Context) error {
+	k.second = nil
+	if k.cfg.SMBOnly || k.w.limits.FilesPerConnection != 1 {
+		return nil
+	}
+	one := make([]byte, 1)
+	_, _ = k.f.ReadAtContext(ctx, one, 0) // the byte may be locked
+	f, err := k.c.OpenFile(ctx, fileName, k.flags(0), 0)
+	if err != nil {
+		return err
+	}
+	k.second = f
+	_, _ = f.ReadAtContext(ctx, one, 0)
+	return nil
+}
+
+// file is one of the client's files.
+func (k *client) file(rt *rapid.T) *lwio.File {
+	if k.second != nil && rapid.Bool().Draw(rt, "second") {
+		return k.second
+	}
+	return k.f
 }
 
 // reopen closes the file and opens it again. No earlier write takes effect after that.
@@ -231,20 +275,26 @@ func (k *client) reopen(rt *rapid.T) {
 		k.redial(rt)
 		return
 	}
-	flag := rapid.SampledFrom([]int{os.O_RDWR, os.O_RDWR | os.O_SYNC, os.O_RDWR | os.O_CREATE | os.O_TRUNC}).Draw(rt, "flag")
+	flag := k.flags(rapid.SampledFrom([]int{0, os.O_SYNC, os.O_CREATE | os.O_TRUNC}).Draw(rt, "flag"))
 	f, err := k.c.OpenFile(context.Background(), fileName, flag, 0)
 	if err != nil {
 		if !k.w.impatient {
 			rt.Fatal(err)
 		}
 		if flag&os.O_TRUNC != 0 {
-			k.w.file.Truncate(0, false, filemodel.Late, &owner{client: k})
+			k.w.file.Truncate(0, false, filemodel.Late, &owner{client: k, group: k.w.group})
 		}
 		k.redial(rt)
 		return
 	}
 	if k.f = f; flag&os.O_TRUNC != 0 {
 		k.w.file.Truncate(0, true, filemodel.Not, nil)
+	}
+	if err := k.openSecond(context.Background()); err != nil {
+		if !k.w.impatient {
+			rt.Fatal(err)
+		}
+		k.redial(rt)
 	}
 }
 
@@ -254,19 +304,24 @@ func (k *client) quiet() {
 	k.w.faults.disarm()
 }
 
-// close closes the file.
+// close closes the client's files.
 func (k *client) close(rt *rapid.T) {
-	err := k.f.Close()
-	if errors.Is(err, fs.ErrClosed) {
-		return
-	}
-	if err != nil && !k.w.impatient {
-		rt.Fatal(err)
-	}
-	rt.Logf("%s: close: %v", k, err)
-	k.w.lockless(k.f, err == nil)
-	if err == nil {
-		k.w.file.Settle(func(o any) bool { return o.(*owner).client == k && o.(*owner).f == k.f })
+	for _, f := range []*lwio.File{k.f, k.second} {
+		if f == nil {
+			continue
+		}
+		err := f.Close()
+		if errors.Is(err, fs.ErrClosed) {
+			continue
+		}
+		if err != nil && !k.w.impatient {
+			rt.Fatal(err)
+		}
+		rt.Logf("%s: close: %v", k, err)
+		k.w.lockless(f, err == nil)
+		if err == nil {
+			k.w.synced(f)
+		}
 	}
 }
 

@@ -24,6 +24,7 @@ import (
 type owner struct {
 	client *client
 	f      *lwio.File
+	group  int    // of operations that it was one of
 	smb    bool   // it may have gone over SMB
 	broken bool   // it was on no connection but those that are lost
 	lost   uint64 // connections lost when it was given up
@@ -32,7 +33,9 @@ type owner struct {
 // operation is a read or a write of a group that is done at once.
 type operation struct {
 	k     *client
+	f     *lwio.File // of k
 	write bool
+	same  bool // the memory is a page, which is written until data is
 	mem   *memory
 	segs  [][]byte // instead of all of the memory in one, or nil
 	off   int64
@@ -46,17 +49,38 @@ type operation struct {
 // String describes the operation and its result.
 func (o *operation) String() string {
 	verb := map[bool]string{false: "read", true: "write"}[o.write]
-	if !o.over {
-		return fmt.Sprintf("%s: %s [%d, +%d): given up", o.k, verb, o.off, len(o.mem.p))
+	if o.same {
+		verb += " same"
 	}
-	return fmt.Sprintf("%s: %s [%d, +%d): %d, %v", o.k, verb, o.off, len(o.mem.p), o.n, o.err)
+	if o.f == o.k.second {
+		verb += " over SMB"
+	}
+	if !o.over {
+		return fmt.Sprintf("%s: %s [%d, +%d): given up", o.k, verb, o.off, o.size())
+	}
+	return fmt.Sprintf("%s: %s [%d, +%d): %d, %v", o.k, verb, o.off, o.size(), o.n, o.err)
+}
+
+// size is the number of bytes to read or write.
+func (o *operation) size() int {
+	if o.same {
+		return len(o.data)
+	}
+	return len(o.mem.p)
+}
+
+// open gives o a file of its client.
+func (o *operation) open(rt *rapid.T, k *client) {
+	o.k, o.f = k, k.file(rt)
 }
 
 // caller is a goroutine that does one operation, or several with a batch.
 type caller struct {
 	ops    []*operation
 	batch  bool
-	leaves bool // closes the batch when its context ends, instead of waiting
+	leaves bool       // closes the batch when its context ends, instead of waiting
+	syncs  *lwio.File // by another goroutine, after Submit; or nil
+	synced error      // the result
 }
 
 // source is the data of all writes: each takes a part of it.
@@ -68,6 +92,7 @@ var source = func() []byte {
 
 const (
 	largest  = 1 << 20 // operation, in bytes
+	repeated = 3 << 20 // at most by a page, in bytes
 	farthest = 1 << 20 // offset
 )
 
@@ -85,15 +110,32 @@ func (w *world) draw(rt *rapid.T, write bool) *operation {
 		n = rapid.IntRange(0, largest).Draw(rt, "large size")
 	}
 	offs := rapid.OneOf(rapid.IntRange(0, 3000), rapid.SampledFrom(edges), rapid.IntRange(0, farthest))
-	o := &operation{k: w.some(rt), write: write || rapid.Bool().Draw(rt, "write"), off: int64(offs.Draw(rt, "offset"))}
-	o.mem = o.k.memory(rt, n)
+	o := &operation{write: write || rapid.Bool().Draw(rt, "write"), off: int64(offs.Draw(rt, "offset"))}
+	o.open(rt, w.some(rt))
 	if o.write {
 		w.serial++
-		at := (w.serial * 7919) % (len(source) - largest)
-		o.data = source[at:][:n]
+	}
+	at := (w.serial * 7919) % (len(source) - largest)
+	switch {
+	case o.write && o.k.unbuffered && rapid.IntRange(0, 3).Draw(rt, "same") == 3:
+		o.drawSame(rt, source[at:], n)
+	case o.write:
+		o.mem, o.data = o.k.memory(rt, n), source[at:][:n]
 		copy(o.mem.p, o.data)
+	default:
+		o.mem = o.k.memory(rt, n)
 	}
 	return o
+}
+
+// drawSame makes o a write of n bytes, or of many more, by a page of p.
+func (o *operation) drawSame(rt *rapid.T, p []byte, n int) {
+	if rapid.IntRange(0, 10).Draw(rt, "large same") == 10 {
+		n = rapid.IntRange(largest, repeated).Draw(rt, "large size of same")
+	}
+	page := p[:1<<rapid.IntRange(0, 12).Draw(rt, "page")]
+	o.same, o.mem, o.data = true, o.k.memory(rt, len(page)), bytes.Repeat(page, n/len(page)+1)[:n]
+	copy(o.mem.p, page)
 }
 
 // together draws and does operations at once, from at least so many callers to at most.
@@ -103,18 +145,32 @@ func (w *world) together(rt *rapid.T, least, most int) {
 		c := &caller{ops: []*operation{w.draw(rt, false)}}
 		switch rapid.SampledFrom([]string{"call", "call", "segments", "batch"}).Draw(rt, "how") {
 		case "segments":
-			c.ops[0].segs = filemodel.Segments(rt, c.ops[0].mem.p)
-		case "batch":
-			c.batch, c.leaves = true, rapid.Bool().Draw(rt, "leaves")
-			for range rapid.IntRange(0, 8).Draw(rt, "more") {
-				o := w.draw(rt, false)
-				o.k = c.ops[0].k // memory of another client's Buffer is memory like any other
-				c.ops = append(c.ops, o)
+			if !c.ops[0].same {
+				c.ops[0].segs = filemodel.Segments(rt, c.ops[0].mem.p)
 			}
+		case "batch":
+			w.drawBatch(rt, c)
 		}
 		callers = append(callers, c)
 	}
 	w.do(rt, callers, w.patience(rt, ""))
+}
+
+// drawBatch makes c a batch of more operations, which may be on both files of the client.
+func (w *world) drawBatch(rt *rapid.T, c *caller) {
+	k := c.ops[0].k
+	c.batch, c.leaves = true, rapid.Bool().Draw(rt, "leaves")
+	for range rapid.IntRange(0, 8).Draw(rt, "more") {
+		o := w.draw(rt, false)
+		if o.same && !k.unbuffered {
+			continue
+		}
+		o.open(rt, k) // memory of another client's Buffer is memory like any other
+		c.ops = append(c.ops, o)
+	}
+	if rapid.IntRange(0, 3).Draw(rt, "sync after Submit") == 3 {
+		c.syncs = k.file(rt)
+	}
 }
 
 // overtake gives up a write that takes long, and writes the same place again, perhaps
@@ -127,7 +183,11 @@ func (w *world) overtake(rt *rapid.T) {
 		w.fault(rt)
 	}
 	again := w.draw(rt, true)
-	again.k, again.off = first.k, first.off
+	for again.same && !first.k.unbuffered {
+		again = w.draw(rt, true)
+	}
+	again.open(rt, first.k)
+	again.off = first.off
 	w.do(rt, []*caller{{ops: []*operation{again}}}, patience{})
 }
 
@@ -135,6 +195,7 @@ func (w *world) overtake(rt *rapid.T) {
 func (w *world) do(rt *rapid.T, callers []*caller, p patience) {
 	ctx, cancel := w.start(p)
 	defer cancel()
+	w.group++
 	for _, k := range w.clients {
 		k.before = k.c.Stats().Lost
 	}
@@ -151,6 +212,9 @@ func (w *world) do(rt *rapid.T, callers []*caller, p patience) {
 		rt.Logf("%v", o)
 	}
 	w.judge(rt, ops, left)
+	for _, c := range callers {
+		w.judgeSync(rt, c, left)
+	}
 	for _, k := range w.clients {
 		k.renew()
 	}
@@ -239,31 +303,45 @@ func (c *caller) run(ctx context.Context) {
 		c.runBatch(ctx)
 		return
 	case o.segs != nil && o.write:
-		o.n, o.err = o.k.f.WriteVec(ctx, o.segs, o.off)
+		o.n, o.err = o.f.WriteVec(ctx, o.segs, o.off)
 	case o.segs != nil:
-		o.n, o.err = o.k.f.ReadVec(ctx, o.segs, o.off)
+		o.n, o.err = o.f.ReadVec(ctx, o.segs, o.off)
+	case o.same:
+		var n int64
+		n, o.err = o.f.WriteSame(ctx, o.mem.p, o.off, int64(len(o.data)))
+		o.n = int(n)
 	case o.write:
-		o.n, o.err = o.k.f.WriteAtContext(ctx, o.mem.p, o.off)
+		o.n, o.err = o.f.WriteAtContext(ctx, o.mem.p, o.off)
 	default:
-		o.n, o.err = o.k.f.ReadAtContext(ctx, o.mem.p, o.off)
+		o.n, o.err = o.f.ReadAtContext(ctx, o.mem.p, o.off)
 	}
 	o.over = true
 }
 
 func (c *caller) runBatch(ctx context.Context) {
-	k := c.ops[0].k
-	b := k.c.NewBatch(len(c.ops))
+	var syncing sync.WaitGroup
+	defer syncing.Wait() // Close lets it go on
+	b := c.ops[0].k.c.NewBatch(len(c.ops))
 	defer b.Close()
 	for i, o := range c.ops {
-		add := b.ReadAt
-		if o.write {
-			add = b.WriteAt
+		var err error
+		switch tag := uint64(i); {
+		case o.same:
+			err = b.WriteSame(o.f, o.mem.p, o.off, int64(len(o.data)), tag)
+		case o.write:
+			err = b.WriteAt(o.f, o.mem.p, o.off, tag)
+		default:
+			err = b.ReadAt(o.f, o.mem.p, o.off, tag)
 		}
-		if err := add(k.f, o.mem.p, o.off, uint64(i)); err != nil {
+		if err != nil {
 			o.over, o.err = true, err
 		}
 	}
 	err := b.Submit(ctx)
+	if c.syncs != nil {
+		both := ctx
+		syncing.Go(func() { c.synced = c.syncs.Sync(both) })
+	}
 	for b.Pending() > 0 {
 		if err != nil {
 			if c.leaves {
@@ -360,14 +438,25 @@ func (w *world) suspects(r filemodel.Read) (list string) {
 func (w *world) fenced(k *client) {
 	w.file.Settle(func(o any) bool {
 		x := o.(*owner)
-		return x.client == k && x.f == k.f && (x.broken && x.lost <= k.before || !x.smb && x.lost < k.before)
+		return x.client == k && (x.f == k.f || x.f == k.second) && (x.broken && x.lost <= k.before || !x.smb && x.lost < k.before)
 	})
 }
 
-// synced notes that all earlier writes and changes of size of the client's file are over, on all
-// connections.
-func (w *world) synced(k *client) {
-	w.file.Settle(func(o any) bool { return o.(*owner).f == k.f })
+// synced notes that all earlier writes and changes of size by f are over, on all connections.
+func (w *world) synced(f *lwio.File) {
+	w.file.Settle(func(o any) bool { return o.(*owner).f == f })
+}
+
+// judgeSync judges the Sync of a batch after Submit. If it succeeded, the writes of
+// earlier groups are over.
+func (w *world) judgeSync(rt *rapid.T, c *caller, left bool) {
+	switch {
+	case c.syncs == nil:
+	case c.synced == nil:
+		w.file.Settle(func(o any) bool { return o.(*owner).f == c.syncs && o.(*owner).group < w.group })
+	case !w.impatient && !(left && errors.Is(c.synced, context.Canceled)):
+		rt.Fatalf("%s: sync after Submit: %v", c.ops[0].k, c.synced)
+	}
 }
 
 // written is the write for the model.
@@ -376,7 +465,7 @@ func (o *operation) written() filemodel.Write {
 	switch {
 	case o.over && o.err == nil:
 	case !o.over || errors.Is(o.err, lwio.ErrUncertain):
-		w.Rest, w.Owner = filemodel.Late, o.k.late(o.err)
+		w.Rest, w.Owner = filemodel.Late, o.late()
 	case errors.Is(o.err, context.Canceled) && len(o.data) <= 4096: // one message, that was not sent
 	case errors.Is(o.err, lwio.ErrLocked) && len(o.data) <= 4096: // one that was refused
 	default:
@@ -387,10 +476,12 @@ func (o *operation) written() filemodel.Write {
 
 // late is the owner of a write that the client has just given up. A call that ended because of its
 // caller may have been replayed, and be in flight on the connection that replaced the lost one.
-func (k *client) late(err error) *owner {
-	left := errors.Is(err, context.Canceled) || errors.Is(err, os.ErrDeadlineExceeded)
-	return &owner{client: k, f: k.f, smb: k.cfg.SMBOnly || k.cfg.ReconnectTimeout < patient && k.lost > 0,
-		broken: errors.Is(err, net.ErrClosed) && !left && k.lost > k.before, lost: k.lost}
+func (o *operation) late() *owner {
+	k := o.k
+	left := errors.Is(o.err, context.Canceled) || errors.Is(o.err, os.ErrDeadlineExceeded)
+	smb := k.cfg.SMBOnly || k.second != nil || k.cfg.ReconnectTimeout < patient && k.lost > 0
+	return &owner{client: k, f: o.f, group: k.w.group, smb: smb,
+		broken: errors.Is(o.err, net.ErrClosed) && !left && k.lost > k.before, lost: k.lost}
 }
 
 // excuse fails the test if an operation failed without a reason.
@@ -403,11 +494,11 @@ func (o *operation) excuse(rt *rapid.T, left bool) {
 		return
 	case !o.over && (left || o.k.w.impatient):
 		return
-	case o.over && o.err == nil && o.n == len(o.mem.p):
+	case o.over && o.err == nil && o.n == o.size():
 		return
-	case o.over && o.err == io.EOF && !o.write && o.n < len(o.mem.p): //nolint:errorlint // the contract says bare
+	case o.over && o.err == io.EOF && !o.write && o.n < o.size(): //nolint:errorlint // the contract says bare
 		return
-	case o.over && o.err != nil && o.n <= len(o.mem.p) && o.k.excuses(o.err, left):
+	case o.over && o.err != nil && o.n <= o.size() && o.k.excuses(o.err, left):
 		return
 	}
 	rt.Fatalf("there is no reason for: %v; callers left: %v", o, left)
@@ -427,7 +518,8 @@ func (k *client) excuses(err error, left bool) bool {
 	case errors.Is(err, lwio.ErrBufferBusy):
 		return left || broke
 	case k.cfg.ReconnectTimeout == patient:
-		return false
+		// The next connection may have taken the other file, so that a write cannot be sent again.
+		return k.second != nil && broke && errors.Is(err, lwio.ErrUncertain)
 	case errors.Is(err, lwio.ErrNoRDMA):
 		return k.cfg.RequireRDMA && k.lost > 0
 	case errors.Is(err, net.ErrClosed):
@@ -443,16 +535,16 @@ func (w *world) truncate(rt *rapid.T) {
 	err := w.ordered(rt, k, fmt.Sprint("truncate to ", size), func(ctx context.Context) error { return k.f.Truncate(ctx, size) })
 	if err == nil {
 		w.fenced(k)
-		w.synced(k)
+		w.synced(k.f)
 	}
-	w.file.Truncate(size, err == nil, filemodel.Late, &owner{client: k, f: k.f, smb: true})
+	w.file.Truncate(size, err == nil, filemodel.Late, &owner{client: k, f: k.f, group: w.group, smb: true})
 }
 
 // sync waits for all earlier writes.
 func (w *world) sync(rt *rapid.T) {
 	k := w.some(rt)
-	if w.ordered(rt, k, "sync", k.f.Sync) == nil {
-		w.synced(k)
+	if f := k.file(rt); w.ordered(rt, k, "sync", f.Sync) == nil {
+		w.synced(f)
 	}
 }
 

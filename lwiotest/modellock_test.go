@@ -31,13 +31,13 @@ func (h *heldLock) denies(x heldLock) bool {
 
 // bars reports whether the lock forbids an operation.
 func (h *heldLock) bars(o *operation) bool {
-	if len(o.mem.p) == 0 || !h.meets(lwio.Range{Off: uint64(o.off), Len: uint64(len(o.mem.p))}) {
+	if o.size() == 0 || !h.meets(lwio.Range{Off: uint64(o.off), Len: uint64(o.size())}) {
 		return false
 	}
 	if o.write && h.mode == lwio.LockShared {
 		return true
 	}
-	return h.mode == lwio.LockExclusive && h.f != o.k.f
+	return h.mode == lwio.LockExclusive && h.f != o.f
 }
 
 // lockedFor reports whether a lock conflicts for certain, and whether one may.
@@ -144,7 +144,7 @@ func (w *world) unlock(rt *rapid.T, x heldLock, p patience) {
 	switch {
 	case err == nil:
 		w.fenced(x.k)
-		w.synced(x.k)
+		w.synced(x.f)
 		w.unlocked(kind, same)
 	case errors.Is(err, fs.ErrInvalid) && kind(lwio.LockExclusive, true) < 0 && kind(lwio.LockShared, true) < 0:
 		w.locks = slices.DeleteFunc(w.locks, same)
