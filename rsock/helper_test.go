@@ -33,7 +33,7 @@ func eachProvider(t *testing.T, test func(t *testing.T, provider func() rdma.Pro
 }
 
 // patience is how long a test waits for an event that must happen.
-const patience = time.Minute
+const patience = 20 * time.Second
 
 // with returns a Config with providers, and with timeouts for a busy machine.
 func with(p ...rdma.Provider) *Config {

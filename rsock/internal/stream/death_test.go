@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -323,66 +322,6 @@ func TestCloseWriteBehindClose(t *testing.T) {
 		<-parted
 		if err := s.EndClose(); err != nil {
 			t.Error(err)
-		}
-	})
-}
-
-// TestFailureDuringFetch fails the stream while a Read starts a fetch into its memory: the
-// Read returns the data it had before, and not while the fetch is in flight.
-//
-// Source: [WSD §5.2]
-func TestFailureDuringFetch(t *testing.T) {
-	onFabrics(t, func(t *testing.T, f fabric) {
-		var b *Stream
-		u := setup{wrapPassive: func(p rdma.Provider) rdma.Provider {
-			return fault.Wrap(p, &fault.Config{Fault: func(a fault.Attempt) fault.Action {
-				if a.Request.Op == rdma.OpRead {
-					b.c.fail(errStuck)
-				}
-				return fault.Pass()
-			}})
-		}}
-		a, passive := pair(t, f, u)
-		b = passive
-		wrote := make(chan struct{})
-		go func() {
-			defer close(wrote)
-			_, _ = a.Write(pattern(100000)) // fails or not, depending on the provider
-		}()
-		if n, err := b.Read(make([]byte, 50000)); n < maxHead || err != nil {
-			t.Errorf("read %d bytes, %v", n, err)
-		}
-		b.rx.mu.Lock()
-		if b.rx.input.fetch.busy > 0 {
-			t.Error("data comes into memory that Read has given back")
-		}
-		b.rx.mu.Unlock()
-		<-wrote
-	})
-}
-
-// TestFailureOfFetches has a Read fetch several offers whose memory is deregistered: none of
-// them comes, and Read returns an error.
-//
-// Source: [WSD §5.2]
-func TestFailureOfFetches(t *testing.T) {
-	onFabrics(t, func(t *testing.T, f fabric) {
-		s, r := greeted(t, f, Config{}, true)
-		const size = 2 * directRead
-		for i := range uint32(maxDirect) {
-			d := r.expose(size, verbs.MemRead)
-			if err := r.sock.DeregisterRdmaMemory(d); err != nil {
-				t.Fatal(err)
-			}
-			r.sendMessage(Message{Type: TypeOffer, Transfer: i + 1, Total: size, Descriptor: d})
-		}
-		for offers := 0; offers < maxDirect; runtime.Gosched() {
-			s.rx.mu.Lock()
-			offers = s.rx.input.open
-			s.rx.mu.Unlock()
-		}
-		if n, err := s.Read(make([]byte, maxDirect*size)); n > 0 || !errors.Is(err, ErrReset) {
-			t.Errorf("read %d bytes, %v", n, err)
 		}
 	})
 }

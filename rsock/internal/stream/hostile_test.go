@@ -129,6 +129,7 @@ func against(tb testing.TB, f fabric, cfg Config) (s *Stream, r *raw) {
 		}
 		return err
 	})
+	watch(tb, s)
 	tb.Cleanup(func() { r.sock.Close(); s.Close() })
 	return s, r
 }

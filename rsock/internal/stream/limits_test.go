@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"runtime/pprof"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -323,11 +322,7 @@ func (w lastWriter) Write(p []byte) (int, error) {
 // callWaits reports whether a goroutine waits in progress.wait for a method of the reader, such
 // as "read".
 func callWaits(method string) bool {
-	var stacks bytes.Buffer
-	if err := pprof.Lookup("goroutine").WriteTo(&stacks, 1); err != nil {
-		return false
-	}
-	for stack := range strings.SplitSeq(stacks.String(), "\n\n") {
+	for stack := range strings.SplitSeq(goroutines(), "\n\n") {
 		if strings.Contains(stack, "(*progress).wait+") && strings.Contains(stack, "(*reader)."+method+"+") {
 			return true
 		}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"runtime/pprof"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,7 +18,42 @@ import (
 )
 
 // patience is how long a test waits for an event that must happen.
-const patience = time.Minute
+const patience = 20 * time.Second
+
+// hangLimit is how long the streams of a test may live. The longest tests need some seconds.
+const hangLimit = 30 * time.Second
+
+// hung says that streams have exceeded hangLimit.
+var hung atomic.Bool
+
+// watch fails a test whose streams are not closed after hangLimit, and fails the streams, so
+// that calls that hang return. A benchmark has no limit.
+func watch(tb testing.TB, streams ...*Stream) {
+	if _, ok := tb.(*testing.B); ok {
+		return
+	}
+	timer := time.AfterFunc(hangLimit, func() {
+		hung.Store(true)
+		tb.Errorf("the streams are not closed after %v; the goroutines are\n%s", hangLimit, goroutines())
+		for _, s := range streams {
+			s.c.fail(errors.New("a call of the test hangs"))
+		}
+	})
+	tb.Cleanup(func() { timer.Stop() })
+	go func() {
+		for _, s := range streams {
+			<-s.closed
+		}
+		timer.Stop()
+	}()
+}
+
+// goroutines returns the stacks of all goroutines. A blank line separates different stacks.
+func goroutines() string {
+	var stacks strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 1) // a Builder returns no error
+	return stacks.String()
+}
 
 // fabric is a provider to run tests over.
 type fabric struct {
@@ -132,6 +169,7 @@ func pair(tb testing.TB, f fabric, u setup) (active, passive *Stream) {
 		}
 		return err
 	})
+	watch(tb, active, passive)
 	ctx, cancel := context.WithTimeout(tb.Context(), patience)
 	defer cancel()
 	started := make(chan error, 1)

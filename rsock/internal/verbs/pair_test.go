@@ -13,7 +13,7 @@ import (
 )
 
 // patience is how long a test waits for an event that must happen at once.
-const patience = 30 * time.Second
+const patience = 20 * time.Second
 
 // fabric is a provider under test, and the address to listen at.
 type fabric struct {
