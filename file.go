@@ -29,9 +29,8 @@ func fileOf(f *fileio.File, err error) (*File, error) {
 }
 
 // Unbuffered is a flag of OpenFile beside those of package os. It asks the server not to cache
-// the file; WriteSame needs it. Another server may then require offsets and sizes of whole
-// sectors. A server of this project requires that only of the last segment of ReadVec: its
-// length must be a multiple of 512 bytes.
+// the file; WriteSame needs it. Servers of other projects may then require offsets and sizes of
+// whole sectors; a server of this project does not.
 //
 // Source: [LWIO §Vectored Write], [OP-51], [OP-82]
 const Unbuffered = fileio.Unbuffered

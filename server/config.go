@@ -49,17 +49,18 @@ type Config struct {
 
 // Limits bound the resources of a server. Zero means the default.
 type Limits struct {
-	// SMBConnections bounds the SMB connections. One more evicts the oldest unauthenticated
-	// one, and is closed at once if there is none. Default 1024, or a quarter of the
-	// descriptors that the process may have.
+	// SMBConnections bounds the SMB connections. A further connection evicts the oldest
+	// unauthenticated one; without one, it is closed at once. Default 1024, or a quarter of the
+	// descriptors that the process may have if that is less.
 	SMBConnections int
-	// SMBMemory bounds the SMB messages of 16 KiB and more, of all connections together, in
-	// bytes; requests wait for it. A user gets three quarters at most. Default 256 MiB, at
-	// least MinSMBMemory.
+	// SMBMemory bounds the memory of SMB messages of 16 KiB and more, of all connections
+	// together, in bytes. Requests wait for memory. One user gets three quarters at most.
+	// Default 256 MiB, at least MinSMBMemory.
 	SMBMemory int64
-	// Connections bounds the RDMA connections; one more is rejected. Unauthenticated bounds
-	// those of them that have not passed AUTH; one more evicts the oldest of the address with
-	// most of them. Defaults 1024, or a sixteenth of the descriptors, and 64.
+	// Connections bounds the RDMA connections; a further one is rejected. Default 1024, or a
+	// sixteenth of the descriptors if that is less. Unauthenticated bounds the RDMA connections
+	// that have not passed AUTH; a further one evicts the oldest of the address with most of
+	// them. Default 64.
 	Connections, Unauthenticated int
 	// ConnectionsPerKey bounds the connections that use one pair of negotiated keys at a
 	// time. Default 16. [OP-42b]
@@ -69,59 +70,60 @@ type Limits struct {
 	FilesPerConnection int
 	// AuthTimeout bounds the time from accepting a connection to AUTH. Default 5 s. [OP-44]
 	AuthTimeout time.Duration
-	// AuthFailures bounds the wrong passwords a minute for one user from one address; for all
-	// users from an address, and for a user from all addresses, the bound is four times as
-	// high. Attempts above it are refused without a comparison. A user that has logged on from
-	// an address before is not refused there for attempts from other addresses or with other
-	// names. Default 10; negative for no bound.
+	// AuthFailures bounds the wrong passwords a minute for one user from one address. Four times
+	// as many are allowed for all users from one address, and for one user from all addresses.
+	// Further attempts are refused without a comparison. A user that has logged on from an
+	// address before is not refused there because of attempts from other addresses or with
+	// other names. Default 10; negative for no bound.
 	AuthFailures int
 	// RequestRate bounds the requests a second of each user, over SMB and LWIO together, on
 	// all connections; further requests wait. Default: no bound; at least MinRequestRate.
 	RequestRate int
 	// ByteRate bounds the bytes a second that each user reads and writes, over SMB and LWIO
-	// together, on all connections; further requests wait. ByteBurst is the number of bytes
-	// that may be moved at once. Default: no bound, at least MinByteRate; and a tenth of the
-	// bytes of a second.
+	// together, on all connections; further requests wait. Default: no bound; at least
+	// MinByteRate. ByteBurst is the number of bytes that may be moved at once. Default: the
+	// bytes of a tenth of a second.
 	ByteRate, ByteBurst int64
-	// ConnectionsPerUser bounds the RDMA connections of one user that have passed AUTH; one
-	// more is refused. Default: all but a sixty-fourth of Connections.
+	// ConnectionsPerUser bounds the RDMA connections of one user that have passed AUTH; a
+	// further one is refused. Default: Connections less a sixty-fourth of it.
 	ConnectionsPerUser int
-	// StallTimeout bounds the time for which a client may leave sent messages unreceived.
-	// Default 30 s.
+	// StallTimeout bounds the time for which a client may leave its answers unreceived; then
+	// its connection is cut. Default 30 s.
 	StallTimeout time.Duration
-	// Credits bounds the outstanding requests of a new connection, MaxCredits those of a
-	// connection that asks for more. Defaults 32 and 128, at most 1024; MaxCredits is at least
-	// Credits. [OP-74c]
+	// Credits bounds the outstanding requests of a new connection, default 32. MaxCredits bounds
+	// those of a connection that asks for more, default 128, at least Credits. Both are at most
+	// 1024. [OP-74c]
 	Credits, MaxCredits int
-	// CreditBudget bounds the credits of all connections together, and with them the memory
-	// of receives (MaxRecvBufferSize each). While credits are short, each connection has a
-	// share in proportion to its requests, and one at least. Default 8192.
+	// CreditBudget bounds the credits of all connections together, and so the memory of
+	// receives (MaxRecvBufferSize each). While credits are short, each connection has a share in
+	// proportion to its requests, at least one credit. Default 8192.
 	CreditBudget int
 	// MaxRecvBufferSize bounds the data of one write, in bytes. Default 64 KiB, clamped to
 	// 4 KiB..1 MiB and rounded up to whole pages. [OP-61c]
 	MaxRecvBufferSize int
-	// MaxByReferenceSize replaces MaxRecvBufferSize for providers over which the data of a
-	// write can stay in the client's memory (rdma.CapByReference): data that does not, takes
-	// as much memory of the server. Default 1 MiB, or MaxRecvBufferSize where that is set;
-	// clamped to MaxRecvBufferSize..1 MiB.
+	// MaxByReferenceSize replaces MaxRecvBufferSize for providers with rdma.CapByReference, over
+	// which the data of a write can stay in the client's memory. A write whose data does not stay
+	// there can take this much memory of the server. Default MaxRecvBufferSize if that is set,
+	// else 1 MiB; clamped to MaxRecvBufferSize..1 MiB.
 	MaxByReferenceSize int
 	// MaxRdmaWindowSize bounds the data of one read, in bytes. Default 512 KiB, clamped to
 	// 64 KiB..8 MiB. [OP-60]
 	MaxRdmaWindowSize int
-	// ReadBufferBytes is the memory of each provider that reads go through, in bytes. Default
-	// 64 MiB, at least four reads of the largest size.
+	// ReadBufferBytes is the size of the buffer pool for reads of each provider, in bytes.
+	// Default 64 MiB, at least four reads of the largest size.
 	ReadBufferBytes int
 	// SpinTime bounds the time for which a connection busy-polls for requests before it
 	// sleeps. At most half of the processors busy-poll at a time. Default 50 µs; negative for
 	// never.
 	SpinTime time.Duration
-	// Workers is the number of goroutines for the reads of one file that wait for a disk, and
-	// as many for its writes; for all files there are up to 32 times as many. Default four for
-	// each processor, at least 8.
+	// Workers bounds the goroutines for the reads of one file that wait for a disk, and equally
+	// those for its writes. For all files together the bound is 32 times as high. Default four
+	// for each processor, at least 8.
 	Workers int
 }
 
-// Defaults of Limits.
+// Defaults of fields of Limits, for programs with flags for them. SMBMemory, MaxRecvBufferSize and
+// ReadBufferBytes are in bytes.
 const (
 	DefaultSMBConnections    = 1024
 	DefaultSMBMemory         = 256 << 20
@@ -158,12 +160,13 @@ const (
 
 // Lower bounds of Limits: lower values are raised to them.
 const (
-	// MinRequestRate keeps the turns of DefaultConnections shorter than StallTimeout.
+	// MinRequestRate is in requests a second. With it DefaultConnections connections of a user
+	// each get a turn within StallTimeout.
 	MinRequestRate = 100
 	// MinByteRate is in bytes a second.
 	MinByteRate = 1 << 20
-	// MinSMBMemory holds four messages, and MinReadBufferBytes four reads, of the largest
-	// size, with the default MaxRdmaWindowSize; in bytes.
+	// MinSMBMemory is the memory of four messages of the largest size, and MinReadBufferBytes
+	// of four reads of the default MaxRdmaWindowSize; in bytes.
 	MinSMBMemory       = smbserver.MinMemory
 	MinReadBufferBytes = 4 * defaultMaxRdmaWindowSize
 )

@@ -30,7 +30,8 @@ type ShareStats struct {
 	ReadLatency, WriteLatency Histogram
 }
 
-// Histogram counts operations by their latency, from the arrival of the request to its answer.
+// Histogram counts operations by their latency, from the arrival of the request to its answer. It
+// is the type lwio.Histogram, whose comment lists its fields and methods.
 type Histogram = latency.Histogram
 
 // ConnectionStats is a snapshot of one authenticated RDMA connection.
