@@ -90,6 +90,21 @@ func TestRoutesOfDestinations(t *testing.T) {
 	}
 }
 
+// A provider reaches a destination from its address on the smallest common subnet, in whatever
+// order the provider lists its addresses.
+func TestSourceIsOnTheSmallestSubnet(t *testing.T) {
+	hosts, _ := prefixes("10.1.0.5/16", "10.1.9.5/24", "10.1.9.129/25")()
+	s := &subnetTable{host: hosts}
+	large, middle, small := hosts[0].Addr(), hosts[1].Addr(), hosts[2].Addr()
+	for _, addrs := range [][]netip.Addr{{large, middle, small}, {small, middle, large}, {middle, small, large}} {
+		for to, want := range map[string]netip.Addr{"10.1.9.200": small, "10.1.9.9": middle, "10.1.7.7": large} {
+			if got, err := s.source(&fabric{addrs: addrs}, netip.MustParseAddr(to), netip.Addr{}); got != want || err != nil {
+				t.Errorf("of %v to %s: %v, %v; want %v", addrs, to, got, err, want)
+			}
+		}
+	}
+}
+
 // TestListenEndpoints lists where the RDMA listeners of a listener listen.
 func TestListenEndpoints(t *testing.T) {
 	cfg := (&Config{

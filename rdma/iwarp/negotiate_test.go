@@ -2,6 +2,7 @@ package iwarp
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -144,7 +145,9 @@ func TestPassiveSideNegotiatesAllCombinations(t *testing.T) {
 			ours = ours[:min(len(ours), 508)]
 			p := dialRaw(t, addr)
 			p.send(startupBytes("Req", n.peerMarkers, n.peerCRC, n.way[0]-'0', c.request, theirs))
-			if err := l.ConnectionRequest(t.Context(), server.con); err != nil {
+			ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
+			defer cancel()
+			if err := l.ConnectionRequest(ctx, server.con); err != nil {
 				t.Fatal(err)
 			}
 			if got, err := server.con.PrivateData(); !bytes.Equal(got, theirs) || err != nil {
