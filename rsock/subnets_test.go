@@ -90,7 +90,7 @@ func TestRoutesOfDestinations(t *testing.T) {
 	}
 }
 
-// A provider reaches a destination from its address on the smallest common subnet, in whatever
+// A provider reaches a destination from its address on the smallest common subnet, in any
 // order the provider lists its addresses.
 func TestSourceIsOnTheSmallestSubnet(t *testing.T) {
 	hosts, _ := prefixes("10.1.0.5/16", "10.1.9.5/24", "10.1.9.129/25")()
