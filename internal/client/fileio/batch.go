@@ -74,9 +74,9 @@ func (b *Batch) Submit(ctx context.Context) error {
 	err := b.q.send(ctx, false)
 	b.q.tally()
 	b.q.all(func(l *flight) {
-		if l.Conn.Enter() == nil {
-			l.Conn.ArmForOthers() // no call waits yet, but a Sync may
-			l.Conn.Leave()
+		if l.Conn.Pin() == nil {
+			l.Conn.PollForOthers() // no call waits yet, but a Sync may
+			l.Conn.Unpin()
 		}
 	})
 	return base.Wrap("batch", "", err)

@@ -1,44 +1,44 @@
 package fileio
 
 import (
-	"context"
-	"errors"
 	"runtime"
 	"testing"
-	"time"
 
-	"lwio/internal/client/barrier"
 	"lwio/internal/client/base"
-	"lwio/internal/client/rdmaconn"
-	"lwio/internal/wire"
 )
 
-// onItsWay is a batch with two reads in flight on a path. Both are answered; one is among
-// those that came back, the other is handed over only after the batch has looked there.
+// onItsWay is a batch with two reads in flight on a connection that is down. Both are answered. One
+// is among those that came back; the other is handed over after the batch has looked there.
 func onItsWay(t *testing.T) (*queue, *flight) {
-	b := (&Client{}).newQueue(2)
-	l := &flight{Place: rdmaconn.NewPlace(new(rdmaconn.Conn))}
-	l.Conn.Life.Failed.Store(true)
-	b.flights = []*flight{l}
-	for i := range b.ops {
-		o := &b.ops[i]
-		o.busy, o.p, o.size, o.n, o.s, o.life, o.flight, o.ios = true, make([]byte, 1), 1, 1, new(rdmaconn.Request), 1, l, wire.IOStatusBlock{Information: 1}
-		b.sent, l.sent = b.sent+1, l.sent+1
-		l.Conn.Wanting.Add(1)
+	share := newFakeShare()
+	share.put("f", pattern(100))
+	c := newRawServer(t, "iwarp", share).connect(base.Config{})
+	f, b := openOn(t, c, "f"), c.NewBatch(2)
+	for tag := range uint64(2) {
+		if err := b.Read(f, make([]byte, 1), 0, tag); err != nil {
+			t.Fatal(err)
+		}
 	}
-	b.idle = b.idle[:0]
-	b.Count.Add(2)
-	b.Answered.Store(&b.ops[0].Ticket)
+	if err := b.Submit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	q, l := b.q, b.q.flights[0]
+	waitAnswered(t, q, 2)
+	first, _ := q.Take()
+	second := first.Next()
+	q.Return(first)
+	q.SleepAt(&l.Place, 1)
+	l.Conn.Fail(errFakePipe)
 	handed := make(chan struct{})
 	go func() {
 		defer close(handed)
-		for b.Answered.Load() != nil {
+		for q.Ready() { // until the batch has taken the first
 			runtime.Gosched()
 		}
-		b.Answered.Store(&b.ops[1].Ticket)
+		q.Return(second)
 	}()
 	t.Cleanup(func() { <-handed })
-	return b, l
+	return q, l
 }
 
 // An answer that was seen while its connection broke, and is not handed over to the batch
@@ -46,9 +46,9 @@ func onItsWay(t *testing.T) (*queue, *flight) {
 func TestBatchLosesConnectionWhileAnswered(t *testing.T) {
 	b, l := onItsWay(t)
 	b.lose(l)
-	if len(b.out) != 2 || b.sent != 0 || l.sent != 0 || l.Conn.Wanting.Load() != 0 {
+	if len(b.out) != 2 || b.sent != 0 || l.sent != 0 || l.Conn.Pending() != 0 {
 		t.Errorf("%d are over, %d in flight, %d of them on the connection, where %d are wanted",
-			len(b.out), b.sent, l.sent, l.Conn.Wanting.Load())
+			len(b.out), b.sent, l.sent, l.Conn.Pending())
 	}
 	for _, d := range b.out {
 		if d.Err != nil || d.N != 1 {
@@ -61,8 +61,8 @@ func TestBatchLosesConnectionWhileAnswered(t *testing.T) {
 func TestBatchClosedWhileAnswered(t *testing.T) {
 	b, l := onItsWay(t)
 	b.Close()
-	if b.sent != 0 || l.sent != 0 || l.Conn.Wanting.Load() != 0 {
-		t.Errorf("%d in flight, %d of them on the connection, where %d are wanted", b.sent, l.sent, l.Conn.Wanting.Load())
+	if b.sent != 0 || l.sent != 0 || l.Conn.Pending() != 0 {
+		t.Errorf("%d in flight, %d of them on the connection, where %d are wanted", b.sent, l.sent, l.Conn.Pending())
 	}
 }
 
@@ -77,8 +77,6 @@ func testBatchSendsAfterFailure(t *testing.T, on string) {
 	c := newRawServer(t, on, share).connect(base.Config{})
 	f, g := openOn(t, c, "f"), openOn(t, c, "g")
 	buf := allocate(t, c, 100)
-	buf.Doubt.Add(1)
-	defer buf.Doubt.Add(-1)
 	b := c.NewBatch(2)
 	defer b.Close()
 	if err := b.Read(f, buf.Bytes(), 0, 1); err != nil {
@@ -87,44 +85,8 @@ func testBatchSendsAfterFailure(t *testing.T, on string) {
 	if err := b.Read(g, make([]byte, 100), 0, 2); err != nil {
 		t.Fatal(err)
 	}
+	buf.Close()
 	if err := b.Submit(t.Context()); err != nil || len(b.q.out) != 1 || b.q.sent != 1 {
 		t.Errorf("%d are over, %d sent: %v", len(b.q.out), b.q.sent, err)
-	}
-}
-
-// An operation whose time is up has its error before its entry is the server's to free:
-// the goroutine that finds the entry free, or in use by another, takes it for one that came back.
-//
-// Source: [OP-113]
-func TestExpiredHasItsErrorFirst(t *testing.T) {
-	x := &rdmaconn.Conn{Counts: new(base.Counts), Born: time.Now()}
-	x.Table.Entries, x.Status.Polled = make([]rdmaconn.Request, 1), rdmaconn.NewRequestSet(1)
-	x.Table.Free.Init(x.Table.Entries)
-	b, files := (&Client{}).newQueue(1), new(barrier.Barrier)
-	o, s := &b.ops[0], &x.Table.Entries[0]
-	o.p, o.size, o.write, o.n, o.s, o.epoch = make([]byte, 1), 1, true, 1, s, files.Begin()
-	s.Kind, s.Want, s.Op, s.Fid = rdmaconn.KindWrite, 1, &o.Ticket, 1
-	s.Start(rdmaconn.RequestSettling, false)
-	x.Credits.Mu.Lock() // in the way of CANCEL
-	over := make(chan struct{})
-	go func() {
-		defer close(over)
-		x.Expire(s)
-	}()
-	waitFor(t, func() bool { return s.State() == rdmaconn.RequestAbandoned })
-	s.Set(rdmaconn.RequestSettling)
-	var l rdmaconn.Delivery
-	if err := x.Settle(s, rdmaconn.RequestAbandoned, wire.IOStatusBlock{Information: 1}, &l); err != nil {
-		t.Error(err)
-	}
-	if !o.cameBack() || !errors.Is(o.failed, rdmaconn.ErrTimeout) || o.epoch != nil {
-		t.Errorf("it came back %v, with %v", o.cameBack(), o.failed)
-	}
-	x.Credits.Mu.Unlock()
-	<-over
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if b.Answered.Load() != &o.Ticket || b.Count.Load() != 1 || files.Wait(ended) != nil {
-		t.Error("the batch has no answer, or the file waits for it")
 	}
 }

@@ -209,7 +209,7 @@ func testPartFails(t *testing.T, on string) {
 			waitFor(t, func() bool { return w.held() == sent })
 			for i, e := range test.ends {
 				w.answer(uint64(e.part*partSize), e.n, e.status)
-				waitFor(t, func() bool { return b.q.Count.Load() == int64(i+1) })
+				waitAnswered(t, b.q, i+1)
 			}
 			if test.cut {
 				(<-s.accepted).cut()
@@ -272,7 +272,7 @@ func testPartsOfOneEpoch(t *testing.T, on string) {
 		waitFor(t, func() bool { return w.has((part + 2) * partSize) })
 	}
 	w.answer(3*partSize, partSize, 0)
-	waitFor(t, func() bool { return f.c.Live().Table.Free.Size() == 1 })
+	waitFor(t, func() bool { return freeCredits(f.c.Live()) == 1 })
 	cancel()
 	if err := <-synced; !errors.Is(err, context.Canceled) {
 		t.Errorf("the write counts as over while a part is in flight: %v", err)
@@ -297,7 +297,7 @@ func testPartsExpire(t *testing.T, on string) {
 	for _, part := range []uint64{0, 2} {
 		w.answer(part*partSize, partSize, 0)
 	}
-	waitFor(t, func() bool { return b.q.Count.Load() == 2 })
+	waitAnswered(t, b.q, 2)
 	cn := c.Live()
 	passTimeout(cn)
 	list, err := b.Wait(t.Context(), 1)
@@ -310,9 +310,9 @@ func testPartsExpire(t *testing.T, on string) {
 	for _, part := range []uint64{1, 3} {
 		w.answer(part*partSize, partSize, 0)
 	}
-	waitFor(t, func() bool { return c.Stats().InFlight == 0 && cn.Unanswered.Load() == 0 })
+	waitFor(t, func() bool { return c.Stats().InFlight == 0 && cn.UnansweredWrites() == 0 })
 	if cn.IsDown() {
-		t.Error(cn.Life.Err)
+		t.Error(cn.Err())
 	}
 	if err := errors.Join(b.Close(), f.Close()); err != nil {
 		t.Error(err)

@@ -181,6 +181,30 @@ func testSessionLostInDial(t *testing.T, on string) {
 	}
 }
 
+// lostWithWrite is a connection of another client that is torn down, with a write that was not
+// answered.
+func lostWithWrite(t *testing.T) *rdmaconn.Conn {
+	share := newFakeShare()
+	share.put("f", nil)
+	s := newRawServer(t, "iwarp", share)
+	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+		if h.Opcode == wire.OpWrite {
+			c.cut()
+		}
+		return h.Opcode == wire.OpWrite
+	}
+	c := s.connect(base.Config{})
+	cn := c.Live()
+	if _, err := openOn(t, c, "f").WriteAt(make([]byte, 1), 0); !errors.Is(err, base.ErrUncertain) {
+		t.Fatal(err)
+	}
+	<-cn.Gone()
+	if n := cn.UnansweredWrites(); n != 1 {
+		t.Fatalf("%d writes are unanswered", n)
+	}
+	return cn
+}
+
 // A fence that had to wait while a connection was made in the place of the one that was
 // lost leaves that alone.
 //
@@ -192,10 +216,7 @@ func TestFenceLeavesTheNextAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := new(rdmaconn.Conn)
-	lost.Life.Down, lost.Life.Gone = make(chan struct{}), make(chan struct{})
-	close(lost.Life.Gone)
-	lost.Unanswered.Store(1)
+	lost := lostWithWrite(t)
 	r := c.NewPath(0)
 	r.Last, r.Fenced = lost, false
 	r.Turn <- struct{}{} // the keeper connects

@@ -36,18 +36,18 @@ func testBufferOfBrokenConnection(t *testing.T, on string) {
 		f := openOn(t, c, "f")
 		b := allocate(t, c, 50_000)
 		cn := c.Live()
-		cn.Life.Mu.RLock() // holds up the teardown
+		cn.Hold() // holds up the teardown
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
-			<-cn.Life.Down
+			<-cn.Down()
 			cancel()
 		}()
 		_, err := f.ReadAtContext(ctx, b.Bytes(), 0)
 		if !b.Busy() || err == nil || errors.Is(err, context.Canceled) == require || s.sess.counted(&s.sess.smbReads) != 0 {
 			t.Errorf("required %v: busy %v, %v", require, b.Busy(), err)
 		}
-		cn.Life.Mu.RUnlock()
-		<-cn.Life.Gone
+		cn.Unpin()
+		<-cn.Gone()
 		c.Keepers.Wait() // and no goroutine looks at that
 		c.Cfg.RequireRDMA = false
 		if n, err := f.ReadAt(b.Bytes(), 0); err != nil || !bytes.Equal(b.Bytes()[:n], want[:50_000]) || b.Busy() {
@@ -81,13 +81,13 @@ func testBufferElsewhere(t *testing.T, on string) {
 	f, b := openOn(t, c, "f"), allocate(t, c, 50_000)
 	conns := []*rdmaconn.Conn{c.Paths[0].Live(), c.Paths[1].Live()}
 	for _, cn := range conns {
-		cn.Life.Mu.RLock() // holds up the teardown
+		cn.Hold() // holds up the teardown
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		select {
-		case <-conns[0].Life.Down:
-		case <-conns[1].Life.Down:
+		case <-conns[0].Down():
+		case <-conns[1].Down():
 		}
 		cancel()
 	}()
@@ -119,7 +119,7 @@ func testBufferElsewhere(t *testing.T, on string) {
 		cancel()
 	}
 	for _, cn := range conns {
-		cn.Life.Mu.RUnlock()
+		cn.Unpin()
 	}
 	for name, do := range ways {
 		if err := do(t.Context()); err != nil {
@@ -201,7 +201,7 @@ func testBufferOfWriteGivenUp(t *testing.T, on string) {
 				}
 			}
 			(<-answer)()
-			waitFor(t, func() bool { return !b.Busy() && c.Live().Table.Free.Size() == int(s.grant) })
+			waitFor(t, func() bool { return !b.Busy() && freeCredits(c.Live()) == int(s.grant) })
 		}
 	}
 }

@@ -111,7 +111,7 @@ func testCancelWhenNobodyWaits(t *testing.T, on string) {
 	if err := <-third; !errors.Is(err, context.Canceled) || !errors.Is(err, base.ErrUncertain) {
 		t.Error(err)
 	}
-	waitFor(t, func() bool { return len(conn.seen(wire.OpCancel)) == 1 && cn.Table.Free.Size() == 8-5 })
+	waitFor(t, func() bool { return len(conn.seen(wire.OpCancel)) == 1 && freeCredits(cn) == 8-5 })
 	h := conn.seen(wire.OpCancel)[0]
 	if h.Fid != f.regs[0].Load().fid || h.Length != wire.HeaderSize || h.Flags != wire.FlagInterrupt || h.Cookie == 0 ||
 		h.Credits == 0 || h.Sequence == 0 || h.Marker != wire.Marker {
@@ -123,7 +123,7 @@ func testCancelWhenNobodyWaits(t *testing.T, on string) {
 	if err := <-other; err == nil {
 		t.Error("a read of nothing succeeded")
 	}
-	waitFor(t, func() bool { return cn.Table.Free.Size() == 8 })
+	waitFor(t, func() bool { return freeCredits(cn) == 8 })
 	if st := c.Stats(); st.Cancels != 1 || !c.Transport().RDMA() {
 		t.Errorf("%d CANCEL messages, transport %v", st.Cancels, c.Transport())
 	}
@@ -145,7 +145,7 @@ func testCancelWithoutCredit(t *testing.T, on string) {
 		ends := s.calls(grant, readOf(ctx, f))
 		waits := make(chan error, 1)
 		go func() { waits <- readOf(t.Context(), f)() }()
-		waitFor(t, func() bool { return cn.Wanting.Load() == int64(grant)+1 })
+		waitFor(t, func() bool { return cn.Pending() == grant+1 })
 		cancel()
 		for range grant {
 			if err := <-ends; !errors.Is(err, context.Canceled) {
@@ -164,7 +164,7 @@ func testCancelWithoutCredit(t *testing.T, on string) {
 		s.finish(conn, grant-1, ntstatus.Cancelled)
 		s.finish(conn, 1, ntstatus.EndOfFile)
 		<-waits
-		waitFor(t, func() bool { return cn.Table.Free.Size() == grant })
+		waitFor(t, func() bool { return freeCredits(cn) == grant })
 	}
 }
 
@@ -247,7 +247,7 @@ func testCancelOfBatch(t *testing.T, on string) {
 		t.Errorf("CANCEL of file %d twice", sent[0].Fid)
 	}
 	s.finish(conn, 8, ntstatus.Cancelled)
-	waitFor(t, func() bool { return cn.Table.Free.Size() == 16 })
+	waitFor(t, func() bool { return freeCredits(cn) == 16 })
 }
 
 // Source: [LWIO §Cancel], [OP-110], [OP-113]

@@ -2,7 +2,6 @@ package fileio
 
 import (
 	"bytes"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -85,28 +84,4 @@ func shmHost(t *testing.T) [16]byte {
 		t.Fatal(err)
 	}
 	return addr.Host
-}
-
-// Memory that the server may write has nothing else in it, since a provider
-// may give the server all of that memory.
-//
-// Source: [OP-111]
-func TestLandingMemoryIsAlone(t *testing.T) { onEach(t, testLandingMemoryIsAlone) }
-
-func testLandingMemoryIsAlone(t *testing.T, on string) {
-	s := newRawServer(t, on, newFakeShare())
-	cn := s.connect(base.Config{}).Live()
-	land := cn.Memory.Land.Bytes()
-	for name, mr := range map[string]rdma.MemoryRegion{"messages to send": cn.Memory.SendMR, "answers": cn.Memory.RecvMR} {
-		before := bytes.Clone(mr.Bytes())
-		for i := range land {
-			land[i] ^= 0xFF
-		}
-		if !bytes.Equal(before, mr.Bytes()) {
-			t.Errorf("%s lie in it", name)
-		}
-	}
-	if !cn.Memory.LandMR.Access().Has(rdma.AccessRemoteWrite) || fmt.Sprintf("%p", land) != fmt.Sprintf("%p", cn.Memory.LandMR.Bytes()) {
-		t.Error("the server writes elsewhere")
-	}
 }

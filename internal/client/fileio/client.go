@@ -36,8 +36,9 @@ func (c *Client) Stats() base.Stats {
 	var s base.Stats
 	for _, r := range c.Paths {
 		if cn := r.Live(); cn != nil { // which notices, and counts, a loss
-			s.Credits += cn.Credits.Current()
-			s.InFlight += int(cn.Wanting.Load())
+			granted, _ := cn.Credits()
+			s.Credits += granted
+			s.InFlight += cn.Pending()
 		}
 	}
 	s.RDMA, s.SMB = c.overRDMA.Snapshot(), c.overSMB.Snapshot()

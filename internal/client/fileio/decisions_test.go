@@ -189,8 +189,11 @@ func testSmallReadsAreCopied(t *testing.T, on string) {
 	for _, r := range []struct{ small, copied int }{{0, 1023}, {1, 1}, {100, 100}, {64 << 10, 64 << 10}, {1 << 20, 64 << 10}} {
 		s := newRawServer(t, on, share)
 		c := s.connect(base.Config{CopyThreshold: r.small, Credits: 8})
-		f, cn, conn := openOn(t, c, "f"), c.Live(), <-s.accepted
-		land := uint32(cn.Memory.LandMR.RemoteAddr().Token)
+		f, conn := openOn(t, c, "f"), <-s.accepted
+		if _, err := f.ReadAt(make([]byte, 1), 0); err != nil {
+			t.Fatal(err)
+		}
+		bounce := conn.seen(wire.OpRead)[0].DataMh // of the memory that small reads are copied from
 		buf := allocate(t, c, 1000)
 		for _, p := range [][]byte{make([]byte, 1), make([]byte, r.copied), make([]byte, r.copied+1), make([]byte, 70_000), buf.Bytes()} {
 			before := len(conn.seen(wire.OpRead))
@@ -199,7 +202,7 @@ func testSmallReadsAreCopied(t *testing.T, on string) {
 			}
 			h := conn.seen(wire.OpRead)[before]
 			small := len(p) <= r.copied && &p[0] != &buf.Bytes()[0]
-			if (h.DataMh == land) != small {
+			if (h.DataMh == bounce) != small {
 				t.Errorf("%+v: a read of %d bytes lands in the client's own buffer: %v", r, len(p), !small)
 			}
 		}

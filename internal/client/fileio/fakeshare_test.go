@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"maps"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -16,7 +17,6 @@ import (
 
 	"lwio/internal/client/base"
 	"lwio/internal/client/handshake"
-	"lwio/internal/client/rdmaconn"
 	"lwio/internal/client/smbshare"
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
@@ -364,7 +364,7 @@ var testTarget = base.Target{Host: "fake:1", Share: "share"}
 // overSMB is a client of the share without RDMA.
 func overSMB(t *testing.T, share *fakeShare) (*Client, *fakeSession) {
 	sess := &fakeSession{share: share, noLWIO: true}
-	c, err := newClient(t.Context(), sess, rdmaconn.NoLocalAddr, &testTarget, (&base.Config{Providers: defaults()}).WithDefaults())
+	c, err := newClient(t.Context(), sess, netip.Addr{}, &testTarget, (&base.Config{Providers: defaults()}).WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

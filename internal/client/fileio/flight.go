@@ -52,7 +52,7 @@ func (q *queue) broken() *flight {
 // Source: [LWIO claim 22], [OP-97]
 func (l *flight) starve(n int) {
 	if n != l.starved {
-		l.Conn.Wanting.Add(int64(n - l.starved))
+		l.Conn.AddPending(n - l.starved)
 		l.starved = n
 	}
 }
@@ -64,7 +64,7 @@ func (l *flight) landed(n int) {
 	}
 	l.sent -= n
 	if l.Conn != nil {
-		l.Conn.Wanting.Add(-int64(n))
+		l.Conn.AddPending(-n)
 	}
 }
 
@@ -82,21 +82,8 @@ func (q *queue) sleep(ctx context.Context, n int) {
 	if q.queued() {
 		n = min(n, q.sent/2)
 	}
-	l := q.asleep
-	if l == nil || l.sent == 0 || l.Conn == nil || l != q.flights[paths.PathOf(l.Conn).Index] {
-		l = &q.smb.flight // where nothing is in flight over RDMA
-		most := 0
-		for _, x := range q.flights {
-			if n := x.inFlight(); n > most {
-				l, most = x, n
-			}
-		}
-	}
-	if q.asleep != l || q.At.Load() == nil {
-		q.asleep = l
-		q.At.Store(&l.Place) // before need, by which others know whether to wake
-	}
-	q.Need.Store(int64(min(max(n, 1), q.sent)))
+	l := q.sleepingPlace()
+	q.SleepAt(&l.Place, min(max(n, 1), q.sent))
 	c := l.Conn
 	if c == nil {
 		q.sleepSMB(ctx)
@@ -106,7 +93,9 @@ func (q *queue) sleep(ctx context.Context, n int) {
 		return
 	}
 	defer c.Unpin()
-	if q.Call && q.sent == 1 && q.busyPoll(l) {
+	if o := &q.ops[0]; q.Call && q.sent == 1 && c.BusyPoll(&o.Ticket) {
+		q.returned(o)
+		q.goOn(o)
 		return
 	}
 	if l.sent < q.sent {
@@ -116,54 +105,41 @@ func (q *queue) sleep(ctx context.Context, n int) {
 	if heeded {
 		q.heed(ctx, c)
 	}
-	until := int64(0)
-	if !c.Status.Polled.Empty() {
-		until = c.Clock() + c.Patience()
-	}
-	c.Await(ctx, &l.Waiter, &q.Arrivals, until, heeded)
+	c.Await(ctx, &l.Place, &q.Arrivals, heeded)
 }
 
-// busyPoll looks for the answer of the one request in flight, if it is the only one of the
-// connection, and takes it in if it came.
-func (q *queue) busyPoll(l *flight) bool {
-	o := &q.ops[0]
-	if o.s == nil {
-		return false // a part, or over SMB
+// sleepingPlace is the flight to wait at: the last one, if something is in flight there, else the
+// one with the most in flight, which is that over SMB if nothing is over RDMA.
+func (q *queue) sleepingPlace() *flight {
+	if p := q.At(); p != nil && p.Conn != nil {
+		if l := q.flights[paths.PathOf(p.Conn).Index]; l.inFlight() > 0 && p == &l.Place {
+			return l
+		}
 	}
-	ios, came := l.Conn.BusyPoll(o.s, &o.Ticket, o.life)
-	if !came {
-		return false
+	l, most := &q.smb.flight, 0
+	for _, x := range q.flights {
+		if n := x.inFlight(); n > most {
+			l, most = x, n
+		}
 	}
-	o.Deliver(o.s, ios)
-	o.Answer(ios, nil)
-	l.Conn.Release(o.s)
-	q.landedOne(o)
-	return true
+	return l
 }
 
-// delegate leaves it to other goroutines to hand out the answers of all connections but the
-// one where the goroutine is about to sleep, until the function that it returns is called.
+// delegate has other goroutines deliver the answers of all connections but the one where the
+// goroutine is about to sleep, until the function that it returns is called.
 func (q *queue) delegate(at *flight) (over func()) {
 	var left []*rdmaconn.Conn
 	for _, l := range q.flights {
 		if l == nil || l == at || l.sent == 0 {
 			continue
 		}
-		l.Conn.Life.Watchers.Add(l.Conn, q)
-		if l.Conn.Enter() != nil {
-			l.Conn.Life.Watchers.Remove(q)
-			q.Failed.Store(true) // its failure may have come before the queue watched
-			continue
+		if l.Conn.DelegatePolling(&q.Arrivals) == nil {
+			left = append(left, l.Conn)
 		}
-		l.Conn.Progress.Poller.Block()
-		l.Conn.ArmForOthers()
-		left = append(left, l.Conn)
 	}
 	return func() {
 		for _, c := range left {
-			c.Life.Watchers.Remove(q)
-			c.Progress.Poller.Unblock()
-			c.Leave()
+			c.EndDelegation(&q.Arrivals)
 		}
 	}
 }
@@ -174,12 +150,11 @@ func (q *queue) reap() {
 	at, landed := (*flight)(nil), 0
 	for t := oldest; t != nil; {
 		o := t.Owner.(*operation)
-		t, o.Next = t.Next, nil
+		t = t.Next()
 		if at != o.flight {
 			at.landed(landed)
 			at, landed = o.flight, 0
 		}
-		o.s = nil
 		landed++
 		q.goOn(o)
 	}
@@ -196,15 +171,8 @@ func (q *queue) goOn(o *operation) {
 	}
 }
 
-// landedOne takes in the answer to the request of o, which is not among those that came back.
-func (q *queue) landedOne(o *operation) {
-	q.returned(o)
-	q.goOn(o)
-}
-
 // returned counts o as not in flight.
 func (q *queue) returned(o *operation) {
-	o.s = nil
 	q.sent--
 	o.flight.landed(1)
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"lwio/internal/client/base"
-	"lwio/internal/client/rdmaconn"
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 )
@@ -196,7 +195,7 @@ func testHostileAnswers(t *testing.T, on string) {
 	for name, answer := range map[string]func(c *rawConn, h wire.Header){
 		"unknown cookie":              func(c *rawConn, _ wire.Header) { c.status(1<<63|9999, 1, 0) },
 		"cookie of an unused request": func(c *rawConn, h wire.Header) { c.status(h.Cookie+1, 1, 0) },
-		"old cookie":                  func(c *rawConn, h wire.Header) { c.status(h.Cookie-1<<rdmaconn.IndexBits, 1, 0) },
+		"old cookie":                  func(c *rawConn, h wire.Header) { c.status(h.Cookie-1<<indexBits, 1, 0) },
 		"answer twice": func(c *rawConn, h wire.Header) {
 			c.status(h.Cookie, 0, uint32(ntstatus.DiskFull))
 			c.status(h.Cookie, 0, uint32(ntstatus.DiskFull))
@@ -384,7 +383,7 @@ func testCreditTransactions(t *testing.T, on string) {
 		if got := change(step.n); !slices.Equal(got, step.numbers) {
 			t.Errorf("%+v: CREDIT messages %v", step, got)
 		}
-		waitFor(t, func() bool { return cn.Credits.Current() == step.grant && cn.Table.Free.Size() == step.grant })
+		waitFor(t, func() bool { return grantedCredits(cn) == step.grant && freeCredits(cn) == step.grant })
 		read()
 	}
 	// While everything is in use. A change begins when the one before is over: credits
@@ -400,10 +399,10 @@ func testCreditTransactions(t *testing.T, on string) {
 	for _, n := range []int32{-15, 15, -3, 2, -14} {
 		grant += int(n)
 		change(n)
-		waitFor(t, func() bool { return cn.Credits.Current() == grant })
+		waitFor(t, func() bool { return grantedCredits(cn) == grant })
 	}
 	<-done
-	waitFor(t, func() bool { return cn.Credits.Current() == 1 && cn.Table.Free.Size() == 1 })
+	waitFor(t, func() bool { return grantedCredits(cn) == 1 && freeCredits(cn) == 1 })
 	read()
 }
 
@@ -441,7 +440,7 @@ func testCreditsRightAfterAuth(t *testing.T, on string) {
 			continue
 		}
 		cn := c.Live()
-		waitFor(t, func() bool { return cn.Table.Free.Size() == tc.grant && cn.Credits.Current() == tc.grant })
+		waitFor(t, func() bool { return freeCredits(cn) == tc.grant && grantedCredits(cn) == tc.grant })
 		f := openOn(t, c, "f")
 		if _, err := f.ReadAt(make([]byte, 10), 0); err != nil {
 			t.Errorf("%+v: %v", tc, err)

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"lwio/internal/client/base"
-	"lwio/internal/client/rdmaconn"
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 	"lwio/rdma"
@@ -89,7 +88,7 @@ func testReadsByImmediateData(t *testing.T, on string) {
 		b.Close()
 	}
 	cn := c.Live()
-	waitFor(t, func() bool { return cn.Table.Free.Size() == 16 })
+	waitFor(t, func() bool { return freeCredits(cn) == 16 })
 }
 
 // Immediate data for a read that was given up gives its credit back.
@@ -119,7 +118,7 @@ func testLateImmediateData(t *testing.T, on string) {
 	if !(<-held)() {
 		t.Fatal("no immediate data")
 	}
-	waitFor(t, func() bool { return cn.Table.Free.Size() == 16 })
+	waitFor(t, func() bool { return freeCredits(cn) == 16 })
 	if !bytes.Equal(p, make([]byte, 10)) || !c.Transport().RDMA() {
 		t.Errorf("%x, %v", p, c.Transport())
 	}
@@ -138,9 +137,9 @@ func testHostileImmediateData(t *testing.T, on string) {
 		answer func(c *rawConn, h wire.Header)
 	}{
 		"no request":         {op: wire.OpRead, answer: func(c *rawConn, _ wire.Header) { c.immediate(0, 0, nil, 0) }},
-		"no such request":    {op: wire.OpRead, answer: func(c *rawConn, _ wire.Header) { c.immediate(0, 0, nil, rdmaconn.IndexMask) }},
+		"no such request":    {op: wire.OpRead, answer: func(c *rawConn, _ wire.Header) { c.immediate(0, 0, nil, indexMask) }},
 		"an unused request":  {op: wire.OpRead, answer: func(c *rawConn, h wire.Header) { c.immediate(0, 0, nil, h.ImmediateCookie+1) }},
-		"an earlier request": {op: wire.OpRead, answer: func(c *rawConn, h wire.Header) { c.immediate(0, 0, nil, h.ImmediateCookie-1<<rdmaconn.IndexBits) }},
+		"an earlier request": {op: wire.OpRead, answer: func(c *rawConn, h wire.Header) { c.immediate(0, 0, nil, h.ImmediateCookie-1<<indexBits) }},
 		"twice": {op: wire.OpRead, answer: func(c *rawConn, h wire.Header) {
 			c.status(h.Cookie, 0, uint32(ntstatus.DiskFull))
 			c.immediate(0, 0, nil, h.ImmediateCookie)
@@ -188,7 +187,7 @@ func testHostileImmediateData(t *testing.T, on string) {
 func everyRequest(c *rawConn) {
 	for generation := range uint32(4) {
 		for index := range uint32(8) {
-			c.immediate(0, 0, nil, generation<<rdmaconn.IndexBits|index+1)
+			c.immediate(0, 0, nil, generation<<indexBits|index+1)
 		}
 	}
 }

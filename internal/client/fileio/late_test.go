@@ -69,7 +69,7 @@ func testLateDataOfSmallReads(t *testing.T, on string) {
 	}
 	answer()
 	cn := c.Live()
-	waitFor(t, func() bool { return cn.Table.Free.Size() == 16 })
+	waitFor(t, func() bool { return freeCredits(cn) == 16 })
 	p := make([]byte, 100)
 	if _, err := f.ReadAt(p, 1); err != nil || !bytes.Equal(p, pattern(100_000)[1:101]) {
 		t.Error(err)

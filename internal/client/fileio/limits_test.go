@@ -15,6 +15,7 @@ import (
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
+	"lwio/rdma/rdmatest/fault"
 )
 
 // lateConn is a connection whose writes, once it is slow, return only when they get
@@ -34,19 +35,25 @@ func (c *lateConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// posted is how many sends there were since the last that made a result.
-func posted(c *rdmaconn.Conn) int {
-	c.Queue.Mu.Lock()
-	defer c.Queue.Mu.Unlock()
-	return c.Queue.Sends % rdmaconn.SignalEvery
+// signalEvery is the number of sends of a connection that share one completion.
+const signalEvery = 32
+
+// sendCounter counts the sends that a provider has taken since the last with a completion.
+type sendCounter struct{ sends atomic.Int64 }
+
+// Event implements fault.Tracer.
+func (c *sendCounter) Event(e fault.Event) {
+	if p, ok := e.(fault.Posted); ok && p.Op == rdma.OpSend {
+		if p.Flags&rdma.FlagSilentSuccess != 0 {
+			c.sends.Add(1)
+		} else {
+			c.sends.Store(0)
+		}
+	}
 }
 
-// idle tells whether the provider has all that was queued.
-func isIdle(c *rdmaconn.Conn) bool {
-	c.Queue.Mu.Lock()
-	defer c.Queue.Mu.Unlock()
-	return !c.Queue.Posting
-}
+// is reports whether the provider has taken n sends since the last with a completion.
+func (c *sendCounter) is(n int64) bool { return c.sends.Load() == n }
 
 // A credit may come back before the provider is done with the send that took it;
 // the queue has room for the next one all the same.
@@ -59,10 +66,11 @@ func TestAnswersBeforeSendsAreDone(t *testing.T) {
 	var slow atomic.Bool
 	tokens := make(chan struct{})
 	letGo := sync.OnceFunc(func() { close(tokens) })
-	provider := iwarp.New(&iwarp.Config{Dial: func(ctx context.Context, _, remote *net.TCPAddr) (net.Conn, error) {
+	posted := new(sendCounter)
+	provider := fault.Wrap(iwarp.New(&iwarp.Config{Dial: func(ctx context.Context, _, remote *net.TCPAddr) (net.Conn, error) {
 		nc, err := new(net.Dialer).DialContext(ctx, "tcp", remote.String())
 		return &lateConn{nc, &slow, tokens}, err
-	}})
+	}}), &fault.Config{Tracer: posted})
 	const credits = 8
 	c := s.connect(base.Config{Credits: credits, Providers: []rdma.Provider{provider}, RequireRDMA: true})
 	t.Cleanup(letGo) // or the pending writes hold up the end
@@ -80,19 +88,19 @@ func TestAnswersBeforeSendsAreDone(t *testing.T) {
 	}
 	free := func(n int) {
 		t.Helper()
-		waitFor(t, func() bool { return cn.Table.Free.Size() == n })
+		waitFor(t, func() bool { return freeCredits(cn) == n })
 	}
 	read(1)
 	readers.Wait()
-	for posted(cn) != rdmaconn.SignalEvery-2 {
+	for !posted.is(signalEvery - 2) {
 		read(1)
 		readers.Wait()
 	}
 	slow.Store(true)
 	read(1) // the last that makes no result, on its way alone
-	waitFor(t, func() bool { return posted(cn) == rdmaconn.SignalEvery-1 && cn.Table.Free.Size() == credits })
+	waitFor(t, func() bool { return posted.is(signalEvery-1) && freeCredits(cn) == credits })
 	read(credits) // wait for it
-	waitFor(t, func() bool { return posted(cn) == credits-1 && isIdle(cn) })
+	waitFor(t, func() bool { return posted.is(credits - 1) })
 	tokens <- struct{}{}
 	free(credits) // all answered, and not done
 	read(credits)

@@ -56,7 +56,7 @@ func testReasonsOfALoss(t *testing.T, on string) {
 			what: "and the caller leaves", reconnect: time.Minute, require: true,
 			first: func(s *rawServer, cn *rdmaconn.Conn, leave func()) {
 				s.away(true)
-				go func() { <-cn.Life.Gone; leave() }() // the call waits for another by then
+				go func() { <-cn.Gone(); leave() }() // the call waits for another by then
 			},
 			read: "context canceled", write: lost + "; context canceled", is: []error{context.Canceled},
 		},

@@ -180,7 +180,7 @@ func testOtherWays(t *testing.T, on string) {
 			on := <-held
 			if off == 77 {
 				waitFor(t, func() bool {
-					return c.Paths[0].Live().Unanswered.Load()+c.Paths[1].Live().Unanswered.Load() == 1
+					return c.Paths[0].Live().UnansweredWrites()+c.Paths[1].Live().UnansweredWrites() == 1
 				})
 			}
 			on.cut()
@@ -335,7 +335,7 @@ func testBatchWakesForEveryConnection(t *testing.T, on string) {
 		t.Fatal(err)
 	}
 	requests := []request{<-held, <-held}
-	if c.Paths[0].Live().Wanting.Load() != 1 || c.Paths[1].Live().Wanting.Load() != 1 {
+	if c.Paths[0].Live().Pending() != 1 || c.Paths[1].Live().Pending() != 1 {
 		t.Fatal("the operations are not on two connections")
 	}
 	done := make(chan error)
@@ -347,7 +347,7 @@ func testBatchWakesForEveryConnection(t *testing.T, on string) {
 		done <- err
 	}()
 	var at *rdmaconn.Place // where it sleeps
-	waitFor(t, func() bool { at = b.q.At.Load(); return at != nil })
+	waitFor(t, func() bool { at = b.q.At(); return at != nil })
 	free.Store(true)
 	cut := 1 - paths.PathOf(at.Conn).Index
 	conns[cut].cut()

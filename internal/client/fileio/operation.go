@@ -39,9 +39,7 @@ type operation struct {
 	busy bool
 	done int // bytes
 
-	s      *rdmaconn.Request
-	life   uint64                 // the generation of s
-	flight *flight                // of s
+	flight *flight                // of its request in flight
 	mr     rdma.MemoryRegion      // made for it
 	shared rdma.MemoryRegion      // that of the operation that it is a part of, or nil
 	list   segmentList            // of segs
@@ -99,20 +97,20 @@ func (o *operation) limit(cn *rdmaconn.Conn, at int) int {
 	left := o.size - at
 	switch {
 	case o.plain != nil:
-		return min(left, len(o.plain.bytes)-at%rdmaconn.ProtocolPage, cn.Peer.MaxWrite)
+		return min(left, len(o.plain.bytes)-at%rdmaconn.ProtocolPage, cn.Limits.Write)
 	case o.same:
-		return min(left, cn.Peer.MaxSame)
+		return min(left, cn.Limits.Same)
 	case o.segs == nil && o.write:
-		return min(left, cn.Peer.MaxWrite)
+		return min(left, cn.Limits.Write)
 	case o.segs == nil:
-		return min(left, cn.Peer.MaxRead)
+		return min(left, cn.Limits.Read)
 	case o.write:
-		return segments.Fit(o.segs, at, len(cn.Table.Entries[0].Sges)-1, cn.Peer.MaxWrite)
+		return segments.Fit(o.segs, at, cn.Limits.Gather, cn.Limits.Write)
 	case o.byPages(at):
-		n := min(left, o.page*min(maxRegions, cn.Peer.MaxWrite/wire.RDMARegionSize))
+		n := min(left, o.page*min(maxRegions, cn.Limits.Write/wire.RDMARegionSize))
 		return n - n%o.f.sector()
 	}
-	return segments.Fit(o.segs, at, 1, cn.Peer.MaxRead)
+	return segments.Fit(o.segs, at, 1, cn.Limits.Read)
 }
 
 // prepare registers o's memory and gives it the entry s.
@@ -127,27 +125,22 @@ func (o *operation) prepare(ctx context.Context, cn *rdmaconn.Conn, s *rdmaconn.
 	if err := o.reach(ctx, cn); err != nil {
 		return err
 	}
-	s.Kind, o.n = rdmaconn.KindRead, o.limit(cn, o.done)
-	if o.write {
-		s.Kind = rdmaconn.KindWrite
-		if o.epoch == nil {
-			o.epoch = o.f.writes.Begin()
-		}
+	o.n = o.limit(cn, o.done)
+	if o.write && o.epoch == nil {
+		o.epoch = o.f.writes.Begin()
 	}
 	o.bounce = !o.write && o.segs == nil && o.mr == nil && o.shared == nil && o.leased == nil
+	r := rdmaconn.IO{Write: o.write, Bytes: o.n, Timed: o.timed}
 	if o.segs != nil || !o.write || !copies(len(o.p), o.leased) {
-		s.Buffer = o.leased
+		r.Buffer = o.leased
 	}
-	s.Want, s.Own, s.Op = uint32(o.n), o.timed, &o.Ticket
 	if o.unacked != nil {
-		if err := o.repeat(cn, s); err != nil {
+		if err := o.repeat(cn, &r); err != nil {
 			return err
 		}
 	}
-	o.s, o.life, o.failed, o.used = s, s.Generation(), nil, true
-	if o.Late.Load() {
-		o.Late.Store(false)
-	}
+	o.failed, o.used = nil, true
+	o.Prepare(s, r)
 	return nil
 }
 
@@ -165,14 +158,14 @@ func (o *operation) gone() error {
 //
 // Source: [OP-91]
 func (o *operation) reach(ctx context.Context, cn *rdmaconn.Conn) (err error) {
-	small, access := cn.Cfg.CopyThreshold, rdma.AccessRemoteWrite
+	small, access := cn.Limits.CopyThreshold, rdma.AccessRemoteWrite
 	switch {
 	case o.write:
 		small, access = rdmaconn.CopyWrite, 0
 	case o.of != nil && o.of.segs == nil:
 		small = 0 // a part of a read that is not small
 	}
-	if o.same && o.plain == nil && o.unacked == nil && cn.Peer.MaxSame == 0 {
+	if o.same && o.plain == nil && o.unacked == nil && cn.Limits.Same == 0 {
 		o.fill()
 	}
 	switch {
@@ -188,7 +181,7 @@ func (o *operation) reach(ctx context.Context, cn *rdmaconn.Conn) (err error) {
 		}
 	case o.leased != nil || o.mr != nil || o.shared != nil:
 	case o.buf != nil:
-		if o.leased, o.at, err = cn.Lease(ctx, o.p, o.buf); err == nil && o.leased == nil && len(o.p) > small {
+		if o.leased, o.at, err = cn.RegionOf(ctx, o.p, o.buf); err == nil && o.leased == nil && len(o.p) > small {
 			o.mr, err = cn.Adapter.RegisterMemory(ctx, o.p, access)
 		}
 	case len(o.p) > small && o.of != nil && (o.of.on == nil || o.of.on == cn):
@@ -244,13 +237,12 @@ func copies(n int, from *rdmaconn.BufferRegion) bool {
 	return n <= rdmaconn.CopyWrite
 }
 
-// message makes h and data the next request of o. They are the caller's, and not made
-// anew for each: a header that is built and copied as a whole costs more than all the rest.
-func (o *operation) message(h *wire.Header, data *rdmaconn.Payload) {
+// Message makes h and data the next request of o.
+func (o *operation) Message(s *rdmaconn.Request, h *wire.Header, data *rdmaconn.Payload) {
 	*data = rdmaconn.Payload{}
 	switch {
 	case o.segs != nil:
-		o.vectored(h, data)
+		o.vectored(s, h, data)
 		return
 	case o.plain != nil:
 		*h = wire.NewWrite(o.fid, uint64(o.off+int64(o.done)), uint32(o.n))
@@ -267,7 +259,7 @@ func (o *operation) message(h *wire.Header, data *rdmaconn.Payload) {
 	mr, at := o.mr, o.done
 	switch {
 	case o.leased != nil:
-		mr, at = o.leased.Mr, o.at+o.done
+		mr, at = o.leased.Region, o.at+o.done
 	case o.shared != nil:
 		mr, at = o.shared, o.at+o.done
 	}
@@ -280,12 +272,15 @@ func (o *operation) message(h *wire.Header, data *rdmaconn.Payload) {
 		}
 		return
 	}
+	var to rdma.RemoteAddr
 	if o.bounce {
-		mr, at = o.on.Memory.LandMR, o.s.LandAt
+		to = o.on.BounceAddr(s)
+	} else {
+		to = mr.RemoteAddr()
+		to.Addr += uint64(at)
 	}
-	to := mr.RemoteAddr()
 	*h = wire.NewRead(o.fid, uint64(o.off+int64(o.done)),
-		wire.RDMARegion{DataVa: to.Addr + uint64(at), DataMh: uint32(to.Token), Length: uint32(o.n)})
+		wire.RDMARegion{DataVa: to.Addr, DataMh: uint32(to.Token), Length: uint32(o.n)})
 }
 
 // Answer notes the answer to the request, and ends the epoch of a write that has no other
@@ -303,10 +298,10 @@ func (o *operation) goesOn() bool {
 	return o.failed == nil && o.ios.Status == 0 && int(o.ios.Information) == o.n && o.done+o.n < o.size
 }
 
-// Deliver copies the data of a small read, if o is one, before its entry is used again.
-func (o *operation) Deliver(s *rdmaconn.Request, ios wire.IOStatusBlock) {
+// Deliver copies the data of a small read, if o is one, before its request is used again.
+func (o *operation) Deliver(bounce []byte, ios wire.IOStatusBlock) {
 	if o.bounce && ios.Status == 0 {
-		copy(o.p[o.done:][:o.n], s.Bounce[:min(int(ios.Information), o.n)])
+		copy(o.p[o.done:][:o.n], bounce[:min(int(ios.Information), o.n)])
 	}
 }
 

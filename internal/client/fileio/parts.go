@@ -45,7 +45,7 @@ func (o *operation) part(cn *rdmaconn.Conn) int {
 	}
 	n := o.size - o.cut
 	switch {
-	case cn != nil && (!o.same || cn.Peer.MaxSame > 0):
+	case cn != nil && (!o.same || cn.Limits.Same > 0):
 		n = o.limit(cn, o.cut)
 		if o.stripe > 0 {
 			n = min(n, o.stripe)
@@ -225,7 +225,7 @@ func (q *queue) answersFor(n int) int {
 	least := 0
 	for i := range q.ops {
 		switch o := &q.ops[i]; {
-		case o.s != nil || o.smb.running:
+		case o.InFlight() || o.smb.running:
 			return n
 		case o.parts > 0 && (least == 0 || o.parts < least):
 			least = o.parts

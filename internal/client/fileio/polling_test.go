@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"lwio/internal/client/base"
-	"lwio/internal/client/rdmaconn"
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 )
@@ -96,7 +95,7 @@ func testWakeUp(t *testing.T, on string) {
 	}
 	c := s.connect(base.Config{})
 	f := openOn(t, c, "f")
-	if n := c.Live().Table.Free.Size(); n != 7 {
+	if n := freeCredits(c.Live()); n != 7 {
 		t.Errorf("%d of 8 credits for I/O, want 7: one is for INTERRUPT", n)
 	}
 	var wg sync.WaitGroup
@@ -161,7 +160,7 @@ func testSpuriousWakeUp(t *testing.T, on string) {
 			c.mu.Lock()
 			read := c.messages[len(c.messages)-1-asked]
 			c.mu.Unlock()
-			c.status(h.Cookie, 0, rdmaconn.DeviceBusy)
+			c.status(h.Cookie, 0, uint32(ntstatus.DeviceBusy))
 			c.answer(read, nil)
 		}
 		return h.Opcode == wire.OpRead || h.Opcode == wire.OpInterrupt
@@ -216,7 +215,7 @@ func testHostileStatusBlocks(t *testing.T, on string) {
 		}, lost: true},
 		"a guessed cookie": {answer: func(c *rawConn, _ wire.Header, _ []byte) {
 			for i := range uint64(8) {
-				c.status(3<<rdmaconn.IndexBits|i+1, 1, 0)
+				c.status(3<<indexBits|i+1, 1, 0)
 			}
 		}, lost: true},
 	} {
@@ -316,13 +315,13 @@ func testLateStatusBlock(t *testing.T, on string) {
 		}
 	}
 	cn := c.Live()
-	if n := cn.Table.Free.Size(); n != 0 {
+	if n := freeCredits(cn); n != 0 {
 		t.Errorf("%d credits free while 3 of 4 requests are outstanding and 1 is for INTERRUPT", n)
 	}
 	for range 3 {
 		(<-held)()
 	}
-	waitFor(t, func() bool { return cn.Table.Free.Size() == 3 })
+	waitFor(t, func() bool { return freeCredits(cn) == 3 })
 	p := make([]byte, 100)
 	if _, err := f.ReadAt(p, 1); err != nil || !bytes.Equal(p, want[1:101]) || !c.Transport().RDMA() {
 		t.Error(err, c.Transport())
@@ -357,14 +356,14 @@ func testPollingWithFewCredits(t *testing.T, on string) {
 	}
 	conn := <-s.accepted
 	conn.status(0, uint32(0xFFFFFFFF-4), wire.NotifyCredit) // five less
-	waitFor(t, func() bool { return c.MaxInFlight() == 1 && c.Live().Table.Free.Size() == 1 })
+	waitFor(t, func() bool { return c.MaxInFlight() == 1 && freeCredits(c.Live()) == 1 })
 	for range 3 {
 		if h := read(); !h.Interrupt() {
 			t.Error("polled for with one credit")
 		}
 	}
 	conn.status(0, 3, wire.NotifyCredit) // three more
-	waitFor(t, func() bool { return c.MaxInFlight() == 4 && c.Live().Table.Free.Size() == 3 })
+	waitFor(t, func() bool { return c.MaxInFlight() == 4 && freeCredits(c.Live()) == 3 })
 	if h := read(); h.Interrupt() {
 		t.Error("not polled for, though there are credits again")
 	}

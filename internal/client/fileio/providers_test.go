@@ -10,9 +10,9 @@ import (
 
 // defaults are the providers of a client that names none.
 func defaults() []rdma.Provider {
-	all := []rdma.Provider{iwarp.New(nil)}
+	all := []rdma.Provider{spyProvider{iwarp.New(nil)}}
 	if runtime.GOOS == "linux" {
-		all = append([]rdma.Provider{shm.New(nil)}, all...)
+		all = append([]rdma.Provider{spyProvider{shm.New(nil)}}, all...)
 	}
 	return all
 }

@@ -18,16 +18,15 @@ type queue struct {
 	c       *Client
 	ops     []operation
 	idle    []*operation
-	pending sendList     // to be sent; those that are known to go over SMB wait in smb
-	flying  []*operation // being prepared, scratch
-	parts   []*operation // of operations that are sent in parts, not over
-	spare   []*operation // parts that are over
-	wholes  int          // operations that are sent in parts
+	pending sendList           // to be sent; those that are known to go over SMB wait in smb
+	flying  []*rdmaconn.Ticket // being prepared, scratch
+	parts   []*operation       // of operations that are sent in parts, not over
+	spare   []*operation       // parts that are over
+	wholes  int                // operations that are sent in parts
 	out     []Completion
 	flights []*flight // one for each path, nil for those that were not used
 	smb     smbFlight
 	sent    int         // in flight on all
-	asleep  *flight     // where the goroutine sleeps, or slept last
 	dealer  *paths.Path // the path of the next operations, up to so many bytes
 	deal    int
 
@@ -43,7 +42,7 @@ type queue struct {
 // newQueue makes a queue of up to n operations at a time.
 func (c *Client) newQueue(n int) *queue {
 	q := &queue{c: c, ops: make([]operation, n), idle: make([]*operation, 0, n), pending: sendList{ops: make([]*operation, 0, 2*n)},
-		flying: make([]*operation, 0, n), out: make([]Completion, 0, 2*n), flights: make([]*flight, len(c.Paths))}
+		flying: make([]*rdmaconn.Ticket, 0, n), out: make([]Completion, 0, 2*n), flights: make([]*flight, len(c.Paths))}
 	for i := range q.ops {
 		q.ops[i].begin(q)
 		q.idle = append(q.idle, &q.ops[i])
@@ -157,7 +156,7 @@ func (q *queue) heed(ctx context.Context, c *rdmaconn.Conn) {
 	q.ignore()
 	q.over, q.heeded = ctx.Done(), c
 	if q.over != nil {
-		q.unheed = context.AfterFunc(ctx, c.Progress.Poller.WakePoller)
+		q.unheed = c.WakeOn(ctx)
 	}
 }
 

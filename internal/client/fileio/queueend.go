@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 
+	"lwio/internal/client/barrier"
 	"lwio/internal/client/base"
 	"lwio/internal/client/paths"
 	"lwio/internal/client/rdmaconn"
@@ -17,9 +18,7 @@ const maxLosses = 8
 // bury ends the flights of connections that are down; the requests in flight there are queued
 // again.
 func (q *queue) bury(ctx context.Context) error {
-	if q.Failed.Load() {
-		q.Failed.Store(false)
-	}
+	q.SeeFailure()
 	for i, l := range q.flights {
 		if l == nil || !l.Conn.IsDown() {
 			continue
@@ -59,19 +58,20 @@ func (q *queue) registeredOn(cn *rdmaconn.Conn) bool {
 // Source: [OP-112]
 func (q *queue) lose(l *flight) {
 	cn := l.Conn
-	cn.Life.Mu.RLock() // the teardown is not at the entries meanwhile
-	defer cn.Life.Mu.RUnlock()
+	cn.Hold()
+	defer cn.Unpin()
 	l.starve(0)
 	var again []*operation
 	for _, o := range q.live() {
-		if o.s == nil || o.flight != l {
+		if !o.InFlight() || o.flight != l {
 			continue
 		}
-		if _, taken := o.recall(rdmaconn.RequestDead); !taken {
+		number, ok := cn.TakeBack(&o.Ticket)
+		if !ok {
 			continue
 		}
 		if o.write {
-			o.unacked = &unacknowledged{path: paths.PathOf(cn), lineage: cn.Lineage, number: o.s.Number, n: o.n, cause: cn.Life.Err}
+			o.unacked = &unacknowledged{path: paths.PathOf(cn), lineage: cn.Lineage, number: number, n: o.n, cause: cn.Err()}
 			o.replayFirst(paths.PathOf(cn))
 		}
 		q.returned(o)
@@ -111,53 +111,19 @@ func (o *operation) afterLoss(cn *rdmaconn.Conn) error {
 	case o.write:
 		return nil
 	case o.losses > maxLosses && c.Cfg.RequireRDMA, c.Cfg.RequireRDMA && c.Cfg.ReconnectTimeout < 0 && len(c.Paths) == 1:
-		return cn.Life.Err
+		return cn.Err()
 	}
 	o.overSMB = o.losses > maxLosses
 	c.readsAgain.Add(1)
 	return nil
 }
 
-// recall takes the entry away from an operation that is in flight; false says that
-// its answer is there. The next state of the entry is next; round is that of its message.
-func (o *operation) recall(next rdmaconn.RequestState) (round uint64, taken bool) {
-	for s := o.s; ; runtime.Gosched() {
-		w := s.Word.Load()
-		if o.cameBack() {
-			return 0, false
-		}
-		switch rdmaconn.RequestState(w & rdmaconn.StateMask) {
-		case rdmaconn.RequestDead:
-			return 0, true
-		case rdmaconn.RequestPending:
-			if !s.Word.CompareAndSwap(w, w&^rdmaconn.StateMask|uint64(rdmaconn.RequestSettling)) {
-				continue
-			}
-			s.Op, round = nil, s.Round
-			if next == rdmaconn.RequestAbandoned {
-				o.Abandon(s)
-			}
-			s.Set(next)
-			return round, true
-		}
-	}
+// Abandon gives the epoch of a write to its request, which the server may still do.
+func (o *operation) Abandon() *barrier.Epoch {
+	e := o.epoch
+	o.epoch = nil
+	return e
 }
-
-// Abandon leaves the request of o, which is settling, to the entry: the Buffer is in use, and
-// a write in its epoch, until the server has answered.
-func (o *operation) Abandon(s *rdmaconn.Request) {
-	if s.Buffer != nil {
-		s.Buffer.Doubted(1)
-	}
-	s.Epoch, o.epoch = o.epoch, nil
-	if s.Own {
-		s.Tick.Store(o.on.Ticks.Load())
-	}
-}
-
-// cameBack reports whether o, which was in flight, is among those that came back, or
-// about to be: its entry is not its any more.
-func (o *operation) cameBack() bool { return o.Late.Load() || o.s.Generation() != o.life }
 
 // leftIO is I/O that no call waits for any more.
 type leftIO struct {
@@ -172,19 +138,15 @@ func (q *queue) giveUp(cause error) {
 	q.all(func(l *flight) {
 		l.starve(0)
 		if l.sent > 0 { // else the teardown may go on
-			l.Conn.Life.Mu.RLock()
+			l.Conn.Hold()
 			used = append(used, l.Conn)
 		}
 	})
 	var wishes []leftIO
 	var given []*operation
 	for _, o := range q.live() {
-		if o.s == nil {
-			continue
-		}
-		if round, taken := o.recall(rdmaconn.RequestAbandoned); taken {
+		if o.InFlight() && o.flight.Conn.GiveUp(&o.Ticket) {
 			cn := o.flight.Conn
-			cn.AwaitPost(round)
 			q.returned(o)
 			given = append(given, o)
 			if w := (leftIO{cn, o.fid}); !slices.Contains(wishes, w) {
@@ -199,10 +161,10 @@ func (q *queue) giveUp(cause error) {
 	q.smb.pending.clear()
 	q.endAll(given, cause)
 	for _, w := range wishes {
-		w.conn.Credits.Cancel(w.conn, w.fid, false)
+		w.conn.Cancel(w.fid)
 	}
 	for _, c := range used {
-		c.Life.Mu.RUnlock()
+		c.Unpin()
 	}
 }
 

@@ -8,8 +8,6 @@ import (
 	"lwio/internal/client/base"
 	"lwio/internal/client/paths"
 	"lwio/internal/client/rdmaconn"
-	"lwio/internal/wire"
-	"lwio/rdma"
 )
 
 // send sends the queued operations while there are credits. With block it waits for one
@@ -147,7 +145,7 @@ func (q *queue) sendOn(ctx context.Context, l *flight, block bool) (int, error) 
 	}
 	defer cn.Unpin()
 	q.flying = q.flying[:0]
-	var taken rdmaconn.SomeRequests
+	var credits rdmaconn.Credits
 	took, starved, most := 0, 0, q.most()
 	for first := true; !q.pending.empty() && took < most; first = false {
 		o := q.pending.first()
@@ -155,14 +153,14 @@ func (q *queue) sendOn(ctx context.Context, l *flight, block bool) (int, error) 
 			break
 		}
 		part := o.part(cn)
-		if taken.Members == 0 {
-			taken = cn.Table.Free.TakeSome(min(q.requests(cn, part, rdmaconn.RequestsAtOnce), most-took))
+		if credits.Empty() {
+			credits = cn.TakeCredits(min(q.requests(cn, part, creditsAtOnce), most-took))
 		}
-		s := cn.Table.Free.Next(&taken)
+		s := cn.NextCredit(&credits)
 		if s == nil && block && first {
 			var err error
 			l.starve(q.requests(cn, part, base.MaxCredits))
-			if s, err = cn.Acquire(ctx, true); err != nil && !base.IsLost(err) {
+			if s, err = cn.AwaitCredit(ctx); err != nil && !base.IsLost(err) {
 				return 0, err
 			}
 		}
@@ -172,7 +170,6 @@ func (q *queue) sendOn(ctx context.Context, l *flight, block bool) (int, error) 
 		}
 		o = q.dequeue(&q.pending, part)
 		if err := o.prepare(ctx, cn, s); err != nil {
-			s.Again = false
 			cn.Release(s)
 			if base.IsLost(err) || ctx.Err() != nil {
 				q.pending.pushFront(o)
@@ -190,48 +187,29 @@ func (q *queue) sendOn(ctx context.Context, l *flight, block bool) (int, error) 
 		if o.done == 0 {
 			q.deal -= o.size
 		}
-		q.flying = append(q.flying, o)
+		q.flying = append(q.flying, &o.Ticket)
 	}
-	cn.Unused(taken)
+	cn.ReturnCredits(credits)
 	q.launch(l, starved)
 	return took, nil
 }
 
-// postAtOnce is how many operations are posted together where that costs no system call,
-// so that the server begins while others are made ready.
-const postAtOnce = 8
-
 // launch posts the prepared requests for a connection, while so many more wait for a credit there.
-// The caller uses the connection.
+// Precondition: the caller has pinned the connection.
 func (q *queue) launch(l *flight, starved int) {
-	cn := l.Conn
 	l.starve(starved)
-	if len(q.flying) == 0 {
+	n := len(q.flying)
+	if n == 0 {
 		return
 	}
-	cn.Wanting.Add(int64(len(q.flying)))
-	q.sent += len(q.flying)
-	l.sent += len(q.flying)
-	at, pending := cn.Clock(), int(cn.Wanting.Load())
-	var h wire.Header
-	var data rdmaconn.Payload
-	early := cn.Info.Caps.Has(rdma.CapDirectAlloc)
-	cn.Queue.Mu.Lock()
-	for i, o := range q.flying {
-		if early && i > 0 && i%postAtOnce == 0 {
-			cn.StartPosting()
-			cn.Queue.Mu.Lock()
-		}
-		o.message(&h, &data)
-		h.SetPending(pending)
-		cn.QueueLocked(o.s, &h, &data, rdmaconn.RequestPending, at)
-	}
-	if q.Call {
-		cn.PostTogether()
-		return
-	}
-	cn.StartPosting()
+	q.sent += n
+	l.sent += n
+	l.Conn.AddPending(n)
+	l.Conn.Post(q.flying, q.Call)
 }
+
+// creditsAtOnce is how many credits a queue takes at most before it prepares their requests.
+const creditsAtOnce = 64
 
 // most is how many requests more the queue may have in flight: those of a blocking call
 // leave credits to others.

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"lwio/internal/client/base"
-	"lwio/internal/client/rdmaconn"
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 	"lwio/rdma"
@@ -119,7 +118,7 @@ func (s *rawServer) dial(cfg *base.Config) (*Client, error) {
 		full.ReconnectTimeout = -1
 	}
 	full.Completion = s.mode
-	c, err := newClient(s.t.Context(), s.sess, rdmaconn.NoLocalAddr, &testTarget, full)
+	c, err := newClient(s.t.Context(), s.sess, netip.Addr{}, &testTarget, full)
 	if err == nil {
 		s.t.Cleanup(func() { c.Close() })
 	}

@@ -98,15 +98,15 @@ func (q *queue) routeAgain(ctx context.Context, o *operation) (*rdmaconn.Conn, e
 	return cn, nil
 }
 
-// repeat makes the request in entry s the one that was sent before.
-func (o *operation) repeat(cn *rdmaconn.Conn, s *rdmaconn.Request) error {
+// repeat makes r the request that was sent before.
+func (o *operation) repeat(cn *rdmaconn.Conn, r *rdmaconn.IO) error {
 	switch {
 	case o.n != o.unacked.n:
 		return errDifferent
 	case cn.TooOld(o.unacked.number):
 		return errTooOld
 	}
-	s.Number, s.Again = o.unacked.number, true
+	r.Replay, r.Number = true, o.unacked.number
 	o.q.c.writesAgain.Add(1)
 	return nil
 }

@@ -95,8 +95,7 @@ func (q *queue) sendSMB(ctx context.Context, o *operation) {
 			o.epoch = nil
 		}
 		o.smb.over = true
-		q.Returns(&o.Ticket, &o.Ticket)
-		q.Arrived(1)
+		q.Return(&o.Ticket)
 	})
 }
 
@@ -189,7 +188,7 @@ func (o *operation) gather(ctx context.Context, at, n int) ([]byte, error) {
 func (q *queue) sleepSMB(ctx context.Context) {
 	for !q.Ready() {
 		select {
-		case <-q.smb.flight.Woken:
+		case <-q.smb.flight.Token():
 		case <-ctx.Done():
 			return
 		}

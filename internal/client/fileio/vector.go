@@ -36,13 +36,13 @@ func (l *segmentList) register(ctx context.Context, c *rdmaconn.Conn, segs [][]b
 		if len(p) == 0 {
 			continue
 		}
-		b, at, err := c.Lease(ctx, p, nil)
+		b, at, err := c.RegionOf(ctx, p, nil)
 		part := segmentPart{n: len(p)}
 		switch {
 		case err != nil:
 			return err
 		case b != nil && (l.buffer == nil || l.buffer == b):
-			l.buffer, part.mr, part.at = b, b.Mr, at
+			l.buffer, part.mr, part.at = b, b.Region, at
 		default:
 			part.own = true
 			if part.mr, err = c.Adapter.RegisterMemory(ctx, p, access); err != nil {
@@ -97,15 +97,15 @@ func (f *File) sector() int {
 // many, or, after a short answer, a READ of a part of one.
 //
 // Source: [LWIO §Vectored Read], [LWIO §Vectored Write], [LWIO claim 16], [OP-60b], [OP-80], [OP-83]
-func (o *operation) vectored(h *wire.Header, data *rdmaconn.Payload) {
+func (o *operation) vectored(s *rdmaconn.Request, h *wire.Header, data *rdmaconn.Payload) {
 	off := o.off + int64(o.done)
 	switch {
 	case o.write:
 		*h = wire.NewVecWrite(o.fid, uint64(off), uint32(o.n), rdmaconn.ProtocolPage)
-		data.Gather = o.s.Sges[1:1]
+		data.Gather = s.Gather()
 		o.list.each(o.done, o.n, o.n, func(g rdma.SGE) { data.Gather = append(data.Gather, g) })
 	case o.byPages(o.done):
-		body := o.s.Send[wire.HeaderSize:wire.HeaderSize]
+		body := s.Body()
 		o.list.each(o.done, o.n, o.page, func(g rdma.SGE) {
 			to := g.Region.RemoteAddr()
 			body = wire.RDMARegion{DataVa: to.Addr + uint64(g.Offset), DataMh: uint32(to.Token), Length: uint32(g.Length)}.AppendTo(body)

@@ -28,7 +28,7 @@ func (c *Set) FenceOrphans(ctx context.Context) error {
 func (c *Set) LeastBusy(full PathBits) *Path {
 	first := int(c.turn.Add(1) % uint32(len(c.Paths)))
 	best, hoped := (*Path)(nil), c.Paths[first]
-	least, until := int64(math.MaxInt64), time.Time{}
+	least, until := math.MaxInt, time.Time{}
 	up := false
 	for i := range c.Paths {
 		r := c.Paths[(first+i)%len(c.Paths)]
@@ -40,7 +40,7 @@ func (c *Set) LeastBusy(full PathBits) *Path {
 			continue
 		}
 		up = true
-		if n := cn.Wanting.Load(); n < least && !full.Has(r) {
+		if n := cn.Pending(); n < least && !full.Has(r) {
 			best, least = r, n
 		}
 	}

@@ -150,7 +150,7 @@ func (r *Path) lose(cn *rdmaconn.Conn) {
 		return
 	}
 	r.Set.Cfg.Logger.Warn("lwio: RDMA connection lost", "server", r.Set.Target, "provider", cn.Fabric, "addr", cn.Remote.String(),
-		"err", cn.Life.Err, "writes unanswered", cn.Unanswered.Load(), "then", r.AfterLoss())
+		"err", cn.Err(), "writes unanswered", cn.UnansweredWrites(), "then", r.AfterLoss())
 }
 
 // AfterLoss describes the step after the loss of a connection, as far as that is known.
@@ -180,7 +180,7 @@ func (r *Path) down(cn *rdmaconn.Conn) bool {
 	}
 	r.Set.Lost.Add(1) // before any goroutine sees the state
 	r.Cn.Store(nil)
-	r.Why = cn.Life.Err
+	r.Why = cn.Err()
 	r.Fenced = false
 	r.Until = time.Now().Add(max(r.Set.Cfg.ReconnectTimeout, 0))
 	r.setLocked(PathLost)

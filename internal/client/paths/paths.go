@@ -95,7 +95,8 @@ func (c *Set) MaxInFlight() int {
 	sum := 0
 	for _, r := range c.Paths {
 		if cn := r.Live(); cn != nil {
-			sum += cn.Credits.Current()
+			granted, _ := cn.Credits()
+			sum += granted
 		}
 	}
 	if sum == 0 {
@@ -142,7 +143,7 @@ func (c *Set) End() {
 	}
 	for _, cn := range ends {
 		if cn != nil {
-			<-cn.Life.Gone
+			<-cn.Gone()
 		}
 	}
 }
@@ -231,24 +232,25 @@ func (c *Set) connectTo(ctx context.Context, r *Path, assoc *handshake.Associati
 	ctx, cancel := context.WithTimeout(ctx, min(connectTimeout, c.Cfg.Timeout))
 	defer cancel()
 	cn, err := rdmaconn.DialConn(ctx, p, remote, rdmaconn.ConnConfig{
+		Owner:   r,
 		Credits: c.Cfg.Credits, CopyThreshold: c.Cfg.CopyThreshold, ReadSize: c.Cfg.MaxReadSize, Window: c.Cfg.MaxRdmaWindowSize,
 		Timeout: c.Cfg.Timeout, Mode: c.Cfg.Completion, Counts: &c.Counts,
 	})
 	if err != nil {
 		return nil, err
 	}
-	cn.Owner = r
 	if err := cn.Authenticate(ctx, assoc, r.Last, c.Cfg.AllowMD5); err != nil {
 		cn.Close()
 		return nil, fmt.Errorf("authenticate %v: %w", remote, err)
 	}
-	if err := c.Buffers.Lease(ctx, cn); err != nil {
+	if err := c.Buffers.Register(ctx, cn); err != nil {
 		cn.Close()
 		return nil, fmt.Errorf("register buffers: %w", err)
 	}
 	c.Connections.Add(1)
+	granted, _ := cn.Credits()
 	c.Cfg.Logger.Info("lwio: RDMA connection", "server", c.Target, "provider", p.Name(), "addr", remote.String(),
-		"credits", cn.Credits.Current(), "keyed", cn.Peer.Keyed)
+		"credits", granted, "keyed", cn.Transport().Keyed)
 	return cn, nil
 }
 

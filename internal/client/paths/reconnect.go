@@ -42,7 +42,7 @@ func (r *Path) maintain(ctx context.Context) {
 	}
 	for cn != nil {
 		select {
-		case <-cn.Life.Down:
+		case <-cn.Down():
 		case <-ctx.Done():
 			return
 		}
@@ -50,7 +50,7 @@ func (r *Path) maintain(ctx context.Context) {
 		if r.Set.Cfg.ReconnectTimeout < 0 {
 			return
 		}
-		pause.Lived(time.Since(cn.Born), cn.Seen.Load() > 0)
+		pause.Lived(cn.Age(), cn.Used())
 		cn = r.replace(ctx, cn, &pause)
 	}
 }
@@ -58,7 +58,7 @@ func (r *Path) maintain(ctx context.Context) {
 // replace makes a connection in place of cn. It returns nil if there will be none.
 func (r *Path) replace(ctx context.Context, cn *rdmaconn.Conn, pause *Backoff) *rdmaconn.Conn {
 	select {
-	case <-cn.Life.Gone: // with it all calls have left, and counted their replays
+	case <-cn.Gone(): // with it all calls have left, and counted their replays
 	case <-ctx.Done():
 		return nil
 	}
@@ -94,7 +94,7 @@ func (r *Path) loss() error {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
 	if r.Last != nil {
-		return r.Last.Life.Err
+		return r.Last.Err()
 	}
 	return r.Why
 }
@@ -156,7 +156,7 @@ func (r *Path) failed(err error, try int) {
 		return
 	}
 	if r.State == PathLost {
-		r.Why = base.Reasons{r.Last.Life.Err, fmt.Errorf("attempt %d to replace it: %w", try, err)}
+		r.Why = base.Reasons{r.Last.Err(), fmt.Errorf("attempt %d to replace it: %w", try, err)}
 	}
 	away := time.Now().After(r.Until)
 	r.Mu.Unlock()
@@ -232,11 +232,11 @@ func (r *Path) Fence(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-cn.Life.Gone:
+		case <-cn.Gone():
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if cn.Unanswered.Load() == 0 {
+		if cn.UnansweredWrites() == 0 {
 			r.SetFenced(cn)
 			continue
 		}

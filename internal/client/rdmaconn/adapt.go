@@ -51,7 +51,7 @@ type paces [2][33]pace
 
 func (p *paces) of(kind requestKind, size uint32) *pace {
 	way := 0
-	if kind == KindWrite {
+	if kind == kindWrite {
 		way = 1
 	}
 	return &p[way][bits.Len32(size)]

@@ -2,12 +2,9 @@ package rdmaconn
 
 import (
 	"math/rand/v2"
-	"sync/atomic"
 	"testing"
-	"time"
 
 	"lwio/internal/client/base"
-	"lwio/internal/poller"
 	"lwio/rdma"
 
 	"pgregory.net/rapid"
@@ -117,8 +114,8 @@ func TestPaceNeverGivesUp(t *testing.T) {
 	})
 }
 
-// A call that is alone looks for its answer by itself; where there is one processor, which
-// the server may be in need of, only by choice, or if answers have come promptly.
+// A single call busy-polls for its own answer. With one processor, which the server may need, it
+// does so only in mode Polling, or if recent answers were fast.
 //
 // Source: [LWIO §I/O Processing]
 func TestBusyPollConditions(t *testing.T) {
@@ -127,86 +124,52 @@ func TestBusyPollConditions(t *testing.T) {
 		name   string
 		caps   rdma.Caps
 		single bool
-		mean   int64 // of the answers polled for, 0 if there was none, or choice
-		sent   int64
+		mean   int64 // of the answers that were polled, 0 if there was none, or choice
+		others int64 // requests in flight
 		want   bool
 	}{
-		{"by choice", rdma.CapDirectAlloc, false, choice, 1, true},
-		{"by choice, one processor", rdma.CapDirectAlloc, true, choice, 1, true},
-		{"slow", rdma.CapDirectAlloc, false, promptDelay, 1, true},
-		{"slow, one processor", rdma.CapDirectAlloc, true, promptDelay, 1, false},
-		{"prompt, one processor", rdma.CapDirectAlloc, true, promptDelay - 1, 1, true},
-		{"nothing known, one processor", rdma.CapDirectAlloc, true, 0, 1, false},
-		{"not alone", rdma.CapDirectAlloc, false, choice, 2, false},
-		{"the peer writes nothing by itself", 0, false, choice, 1, false},
+		{"polling mode", rdma.CapDirectAlloc, false, choice, 0, true},
+		{"polling mode, one processor", rdma.CapDirectAlloc, true, choice, 0, true},
+		{"slow", rdma.CapDirectAlloc, false, promptDelay, 0, true},
+		{"slow, one processor", rdma.CapDirectAlloc, true, promptDelay, 0, false},
+		{"prompt, one processor", rdma.CapDirectAlloc, true, promptDelay - 1, 0, true},
+		{"nothing known, one processor", rdma.CapDirectAlloc, true, 0, 0, false},
+		{"another in flight", rdma.CapDirectAlloc, false, choice, 1, false},
+		{"the peer writes nothing by itself", 0, false, choice, 0, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			c := &Conn{Counts: new(base.Counts), Born: time.Now()}
-			c.Table.Entries, c.Status.Polled = make([]Request, 1), NewRequestSet(1)
-			c.Info.Caps = tt.caps
-			c.Progress.single.Store(tt.single)
-			c.Queue.sent.Store(tt.sent)
-			s := &c.Table.Entries[0]
-			s.Block, s.Kind, s.Want = new(atomic.Uint64), KindRead, 1
+			c, _ := newFake(3, base.Polling, tt.caps)
+			c.progress.single.Store(tt.single)
+			o := postRead(t, c, 1)
+			c.count.sent.Add(tt.others)
 			if tt.mean != choice {
-				s.pace = new(pace)
-				s.pace.polled.Store(tt.mean)
+				o.pace = new(pace)
+				o.pace.polled.Store(tt.mean)
 			}
-			s.Waiter = poller.NewWaiter()
-			s.Start(RequestPending, true)
-			c.Status.Polled.Add(0)
-			s.Block.Store(1) // a byte was read
-			if ios, got := c.BusyPoll(s, &Ticket{pace: s.pace, polled: true}, 0); got != tt.want || got && ios.Information != 1 {
-				t.Errorf("has its answer: %t, %+v", got, ios)
+			s := o.request
+			s.block.Store(1) // a byte was read
+			if got := c.BusyPoll(&o.Ticket); got != tt.want || got && (o.answers != 1 || o.ios.Information != 1) {
+				t.Errorf("has its answer: %t, %+v", got, o.ios)
 			}
-			if settling := s.State() == RequestSettling; settling != tt.want {
-				t.Errorf("is the call's: %t", settling)
+			if o.InFlight() == tt.want {
+				t.Errorf("is in flight: %t", o.InFlight())
 			}
 		})
 	}
 }
 
-func TestSlotSet(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		const n = 200
-		set, want := NewRequestSet(n), map[int]bool{}
-		for _, i := range rapid.SliceOf(rapid.IntRange(-n+1, n-1)).Draw(t, "changes") {
-			if i >= 0 {
-				set.Add(i)
-				want[i] = true
-			} else {
-				set.Remove(-i)
-				delete(want, -i)
-			}
-		}
-		count := 0
-		set.each(func(i int) {
-			if count++; !want[i] {
-				t.Fatalf("%d is not a member", i)
-			}
-		})
-		if count != len(want) || set.Empty() != (len(want) == 0) {
-			t.Fatalf("%d members, want %d", count, len(want))
-		}
-	})
-}
-
-// A call that looks for its answer leaves that of a later request of the same entry, which is
-// another call's, alone.
+// A call that busy-polls leaves the answer to a later request of the same entry, which belongs to
+// another call, alone.
 func TestBusyPollLeavesLaterGenerationAlone(t *testing.T) {
-	c := &Conn{Counts: new(base.Counts), Born: time.Now()}
-	c.Table.Entries, c.Status.Polled = make([]Request, 1), NewRequestSet(1)
-	c.Info.Caps = rdma.CapDirectAlloc
-	c.Queue.sent.Store(1)
-	s := &c.Table.Entries[0]
-	s.Block, s.Kind, s.Want = new(atomic.Uint64), KindRead, 1
-	s.renew()
-	s.Start(RequestPending, true)
-	s.Block.Store(1)
-	if _, got := c.BusyPoll(s, &Ticket{polled: true}, 0); got || s.State() != RequestPending {
+	c, _ := newFake(2, base.Polling, rdma.CapDirectAlloc)
+	o := postRead(t, c, 1)
+	o.request.block.Store(1)
+	o.generation--
+	if c.BusyPoll(&o.Ticket) || o.request.load().state() != requestPending {
 		t.Error("a call took the answer of another")
 	}
-	if _, got := c.BusyPoll(s, &Ticket{polled: true}, 1); !got {
+	o.generation++
+	if !c.BusyPoll(&o.Ticket) {
 		t.Error("a call did not find its answer")
 	}
 }

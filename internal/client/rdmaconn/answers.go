@@ -4,10 +4,28 @@ import (
 	"runtime"
 
 	"lwio/internal/client/base"
-	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
+
+// receiver takes the answers of the server, which are status messages or status blocks, and
+// settles the requests.
+type receiver struct {
+	provider string
+	qp       rdma.QueuePair
+	table    *requestTable
+	receives *receiveQueue
+	credits  *credits
+	status   *statusBlocks
+	send     *sendQueue
+	life     *lifecycle
+	count    *traffic
+	counts   *base.Counts
+
+	// Guarded by progress.mu.
+	scratch scratch
+	woken   bool // an INTERRUPT was answered
+}
 
 // scratch is the memory of the goroutine that takes completions.
 type scratch struct {
@@ -15,132 +33,130 @@ type scratch struct {
 	answers  [pollBatch]wire.StatusResponse
 	receives [pollBatch]rdma.ReceiveRequest
 	sges     [pollBatch]rdma.SGE
-	delivery Delivery
+	delivery delivery
 }
 
-// take handles n results: it decodes the messages from a private copy, posts the
-// receives again, and only then lets go the requests that were answered, whose
-// credits may be used at once. Precondition: progress.mu is held. [OP-66b]
-func (c *Conn) take(b *scratch, n int) error {
+// pollBatch is how many completions are taken at once.
+const pollBatch = 64
+
+// take handles n completions: it decodes the messages from a private copy, posts the receives
+// again, and only then frees the requests that were answered. Their credits may be used at once.
+// Precondition: progress.mu is held. [OP-66b]
+func (r *receiver) take(n int) error {
+	b := &r.scratch
 	answers := b.answers[:0]
 	receives := b.receives[:0]
 	for i := range b.results[:n] {
-		r := &b.results[i]
-		if r.Status != rdma.StatusSuccess {
-			return &rdma.Error{Op: c.Fabric + ": " + r.Op.String(), Status: r.Status}
+		c := &b.results[i]
+		if c.Status != rdma.StatusSuccess {
+			return &rdma.Error{Op: r.provider + ": " + c.Op.String(), Status: c.Status}
 		}
-		if r.Op != rdma.OpReceive {
+		if c.Op != rdma.OpReceive {
 			continue
 		}
-		a, err := c.decode(r)
+		a, err := r.decode(c)
 		if err != nil {
 			return err
 		}
 		answers = append(answers, a)
-		if c.Credits.keeps(c, a.Cookie, r.ID) {
+		if r.credits.retires(a.Cookie) {
+			r.receives.retire(c.ID)
 			continue
 		}
 		k := len(receives)
-		b.sges[k] = c.Memory.receiveSGE(r.ID)
-		receives = append(receives, rdma.ReceiveRequest{ID: r.ID, SGL: b.sges[k : k+1 : k+1]})
+		b.sges[k] = r.receives.sge(c.ID)
+		receives = append(receives, rdma.ReceiveRequest{ID: c.ID, SGL: b.sges[k : k+1 : k+1]})
 	}
 	if len(receives) > 0 {
-		if _, err := c.qp.PostReceive(receives); err != nil {
+		if _, err := r.qp.PostReceive(receives); err != nil {
 			return err
 		}
 	}
-	l := &b.delivery
-	l.at = c.Clock()
-	defer l.HandOver(c)
+	d := &b.delivery
+	d.r, d.at = r, r.count.now()
+	defer d.handOver()
 	for _, a := range answers {
-		if err := c.deliver(a, l); err != nil {
+		if err := r.deliver(a, d); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (m *messageMemory) receiveSGE(id uint64) rdma.SGE {
-	return rdma.SGE{Region: m.RecvMR, Offset: int(id) * wire.StatusResponseSize, Length: wire.StatusResponseSize}
-}
-
-// decode reads one completion: a status message, or the immediate data of a read
-// that succeeded in full. [OP-85]
-func (c *Conn) decode(r *rdma.Result) (wire.StatusResponse, error) {
-	if r.HasImmediate {
-		return c.fromImmediate(r.Immediate)
+// decode reads one completion: a status message, or the immediate data of a read that succeeded
+// in full. [OP-85]
+func (r *receiver) decode(c *rdma.Result) (wire.StatusResponse, error) {
+	if c.HasImmediate {
+		return r.fromImmediate(c.Immediate)
 	}
-	if r.Bytes != wire.StatusResponseSize {
-		return wire.StatusResponse{}, base.ProtocolError("the server sent %d bytes where a status has %d", r.Bytes, wire.StatusResponseSize)
+	if c.Bytes != wire.StatusResponseSize {
+		return wire.StatusResponse{}, base.ProtocolError("the server sent %d bytes where a status has %d", c.Bytes, wire.StatusResponseSize)
 	}
 	var private [wire.StatusResponseSize]byte
-	copy(private[:], c.Memory.RecvMR.Bytes()[int(r.ID)*wire.StatusResponseSize:])
+	at := r.receives.sge(c.ID)
+	copy(private[:], at.Region.Bytes()[at.Offset:])
 	return wire.DecodeStatusResponse(private[:])
 }
 
-func (c *Conn) fromImmediate(v uint32) (wire.StatusResponse, error) {
-	if i := int(v&IndexMask) - 1; i >= 0 && i < len(c.Table.Entries) {
-		s := &c.Table.Entries[i]
-		w := s.Word.Load()
-		if RequestState(w&StateMask).isOutstanding() && w&polledBit == 0 && s.immediate() == v && s.Kind == KindRead {
-			return wire.StatusResponse{Cookie: s.cookie(), Information: s.Want}, nil
+func (r *receiver) fromImmediate(v uint32) (wire.StatusResponse, error) {
+	if s := r.table.ofCookie(uint64(v)); s != nil {
+		w := s.load()
+		if w.isOutstanding() && !w.polled() && s.immediate() == v && s.kind == kindRead {
+			return wire.StatusResponse{Cookie: s.cookie(), Information: s.want}, nil
 		}
 	}
 	return wire.StatusResponse{}, base.ProtocolError("the server completed a read that was never sent")
 }
 
-// deliver gives an answer to the entry that it is for.
-func (c *Conn) deliver(a wire.StatusResponse, l *Delivery) error {
+// deliver gives a status message to the request that it answers.
+func (r *receiver) deliver(a wire.StatusResponse, d *delivery) error {
 	if a.Cookie == 0 {
-		return c.Credits.delta(c, a)
+		return r.credits.delta(a)
 	}
-	i := int(a.Cookie&IndexMask) - 1
-	if i < 0 || i >= len(c.Table.Entries) {
+	s := r.table.ofCookie(a.Cookie)
+	if s == nil {
 		return base.ProtocolError("the server answered a request that was never sent")
 	}
-	s := &c.Table.Entries[i]
 	for {
-		w := s.Word.Load()
-		for RequestState(w&StateMask) == RequestSettling && w&polledBit == 0 {
-			runtime.Gosched() // a goroutine gives it up
-			w = s.Word.Load()
+		w := s.load()
+		for w.state() == requestSettling && !w.polled() {
+			runtime.Gosched() // another goroutine gives it up
+			w = s.load()
 		}
 		switch {
-		case w>>stateBits%generations != a.Cookie>>IndexBits || !RequestState(w&StateMask).isOutstanding():
+		case w.generation()%generations != a.Cookie>>indexBits || !w.isOutstanding():
 			return base.ProtocolError("the server answered a request twice")
-		case w&polledBit != 0:
+		case w.polled():
 			return base.ProtocolError("the server sent a message for a request that asked for a status block")
 		}
-		if s.Word.CompareAndSwap(w, w&^StateMask|uint64(RequestSettling)) {
-			return c.Settle(s, RequestState(w&StateMask), wire.IOStatusBlock{Information: a.Information, Status: a.Status}, l)
+		if s.settle(w) {
+			return r.settled(s, w.state(), wire.IOStatusBlock{Information: a.Information, Status: a.Status}, d)
 		}
 	}
 }
 
-// look finishes the request of an entry if it is polled for and its status block is
-// there. It reports whether it did. Two that look at the same time cannot both
-// finish it; and a block that is not of this generation cannot be taken for one, as
-// it is reset before the word says that the request is outstanding.
-//
-// The caller hands the delivery over.
+// look settles a polled request if its status block is there, and reports whether it did. Of two
+// goroutines that look at the same time, one settles the request. A status block of an earlier
+// generation is never taken for this one's, as it is reset before the request is outstanding. The
+// caller hands the delivery over.
 //
 // Source: [LWIO §I/O Processing], [LWIO claim 20], [OP-89]
-func (c *Conn) look(s *Request, l *Delivery) bool {
-	w := s.Word.Load()
-	if w&polledBit == 0 || !RequestState(w&StateMask).isOutstanding() {
+func (r *receiver) look(s *Request, d *delivery) bool {
+	w := s.load()
+	if !w.polled() || !w.isOutstanding() {
 		return false
 	}
-	ios := wire.IOStatusBlockFromUint64(s.Block.Load())
+	ios := wire.IOStatusBlockFromUint64(s.block.Load())
 	for !ios.Pending() {
-		if s.Word.CompareAndSwap(w, w&^StateMask|uint64(RequestSettling)) {
-			if err := c.Settle(s, RequestState(w&StateMask), ios, l); err != nil {
-				c.Fail(err)
+		if s.settle(w) {
+			if err := r.settled(s, w.state(), ios, d); err != nil {
+				r.life.Fail(err)
 			}
 			return true
 		}
-		// The call has left, or the watchdog was here, or another goroutine has done it.
-		next := s.Word.Load()
-		if next>>stateBits != w>>stateBits || !RequestState(next&StateMask).isOutstanding() {
+		// The operation has left, or another goroutine has settled the request.
+		next := s.load()
+		if next.generation() != w.generation() || !next.isOutstanding() {
 			return false
 		}
 		w = next
@@ -148,74 +164,73 @@ func (c *Conn) look(s *Request, l *Delivery) bool {
 	return false
 }
 
-// takeOwn is look for the call that made the request of s with generation life: the answer
-// goes to it without a detour by arrivals. The entry stays settling until the call releases
-// it. A later generation belongs to another call.
-func (c *Conn) takeOwn(s *Request, life uint64) (ios wire.IOStatusBlock, came bool) {
-	w := s.Word.Load()
-	if w>>stateBits != life || w&(polledBit|StateMask) != polledBit|uint64(RequestPending) {
+// scan settles the polled requests with answers, and returns their number.
+func (r *receiver) scan() int {
+	n, d := 0, delivery{r: r}
+	r.status.polled.each(func(i int) {
+		if r.look(&r.table.entries[i], &d) {
+			n++
+		}
+	})
+	d.handOver()
+	return n
+}
+
+// takeOwn is look for the call that posted t: the answer goes to the call without a detour by
+// Arrivals, and the request stays settling until the call releases it. A later generation belongs
+// to another call.
+func (r *receiver) takeOwn(t *Ticket) (ios wire.IOStatusBlock, came bool) {
+	s := t.request
+	w := s.load()
+	if w.generation() != t.generation || !w.polled() || w.state() != requestPending {
 		return ios, false
 	}
-	ios = wire.IOStatusBlockFromUint64(s.Block.Load())
-	if ios.Pending() || !s.Word.CompareAndSwap(w, w&^StateMask|uint64(RequestSettling)) {
+	ios = wire.IOStatusBlockFromUint64(s.block.Load())
+	if ios.Pending() || !s.settle(w) {
 		return ios, false
 	}
-	var l Delivery
-	if err := c.note(s, ios, &l); err != nil {
-		c.Fail(err)
+	d := delivery{r: r}
+	if err := r.note(s, ios, &d); err != nil {
+		r.life.Fail(err)
 		return ios, false
 	}
-	l.flushCounts(c)
+	d.flushCounts()
 	return ios, true
 }
 
-// DeviceBusy answers an INTERRUPT while another one waits.
-const DeviceBusy = uint32(ntstatus.DeviceBusy)
-
 // note counts the answer to the request of s, if that is I/O, and checks it.
-func (c *Conn) note(s *Request, ios wire.IOStatusBlock, l *Delivery) error {
-	if !s.Kind.io() {
+func (r *receiver) note(s *Request, ios wire.IOStatusBlock, d *delivery) error {
+	if !s.kind.io() {
 		return nil
 	}
-	l.observe(c, s)
-	if ios.Status == 0 && ios.Information > s.Want {
-		s.Set(RequestDead)
-		return base.ProtocolError("the server reports %d bytes for a request of %d", ios.Information, s.Want)
+	d.observe(s)
+	if ios.Status == 0 && ios.Information > s.want {
+		s.kill()
+		return base.ProtocolError("the server reports %d bytes for a request of %d", ios.Information, s.want)
 	}
 	return nil
 }
 
-// Settle ends a request that was in the state st and is settling now, so that its fields
-// are the caller's.
-func (c *Conn) Settle(s *Request, st RequestState, ios wire.IOStatusBlock, l *Delivery) error {
-	kind := s.Kind
-	if err := c.note(s, ios, l); err != nil {
+// settled ends a settling request, which was pending or abandoned, with its answer.
+func (r *receiver) settled(s *Request, was requestState, ios wire.IOStatusBlock, d *delivery) error {
+	if err := r.note(s, ios, d); err != nil {
 		return err
 	}
-	if st == RequestPending && s.Op != nil {
-		l.place(c, s, ios)
+	if was == requestPending {
+		d.place(s, ios)
 		return nil
 	}
-	l.flushCounts(c) // before any goroutine learns of it
-	switch st {
-	case RequestPending:
-		s.result = ios
-		s.Set(RequestDone)
-		c.wake(&s.Waiter)
-	case requestExpired:
-		s.Set(requestLate)
-	default: // RequestAbandoned
-		if s.Buffer != nil {
-			s.Buffer.Doubted(-1)
-		}
-		switch kind {
-		case kindGrow, kindRetire:
-			return c.Credits.answered(c, s, ios)
-		case kindWakeUp:
-			return c.wokenUp(s, ios.Status)
-		case kindControl, KindRead, KindWrite:
-			c.Release(s)
-		}
+	d.flushCounts() // before another goroutine sees the request free
+	if s.buffer != nil {
+		s.buffer.abandoned(-1)
+	}
+	switch s.kind {
+	case kindGrow, kindRetire:
+		return r.credits.answered(s, ios)
+	case kindWakeUp:
+		return r.wokenUp(s, ios.Status)
+	case kindControl, kindRead, kindWrite:
+		r.credits.release(s)
 	}
 	return nil
 }

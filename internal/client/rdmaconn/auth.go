@@ -16,8 +16,8 @@ import (
 const (
 	// ProtocolPage is the page size that this side announces, in bytes. [OP-28]
 	ProtocolPage = 4096
-	// samePages bounds the pages of one collapsed write: their number has 16 bits.
-	samePages = math.MaxUint16
+	// maxSamePages bounds the pages of one collapsed write: their number has 16 bits.
+	maxSamePages = math.MaxUint16
 	// pointerSize is announced as Endian. [OP-13]
 	pointerSize = 8
 	// announcedSend is the MaxSendBufferSize that the client announces; nothing
@@ -28,50 +28,53 @@ const (
 	maxServerSize = 1 << 30
 )
 
-// peerParams are the parameters of the server in AUTH.
-type peerParams struct {
-	sessionID [8]byte
-	Keyed     bool
-	MaxRead   int // bytes of one READ
-	MaxWrite  int // bytes of one WRITE
-	MaxSame   int // bytes of one collapsed VEC_WRITE, 0 for none
+// Limits bound one request, in bytes.
+type Limits struct {
+	Read          int // of one READ
+	Write         int // of one WRITE
+	Same          int // of one collapsed VEC_WRITE, 0 for none
+	CopyThreshold int // of a READ that goes through the memory of the connection
+	Gather        int // parts of memory that one WRITE is gathered from, not bytes
+}
+
+// session is what AUTH settled, apart from the limits.
+type session struct {
+	sessionID   [8]byte
+	keyed       bool
+	firstNumber uint64 // the number of the first message after AUTH
+	priorFirst  uint64 // that of the connection that this one replaced
 }
 
 // Authenticate proves to the server that this side negotiated over the pipe, and
-// checks the same of the server. The server's parameters arrive in a buffer of
-// which only they can be written, and whose region is closed before any goroutine looks
-// at it. prev is the connection that this one takes the place of, or nil; it is torn
-// down.
+// checks the same of the server. The server's parameters arrive in a region of their own, which
+// is closed before they are inspected. prev is the connection that this one replaces, or nil; it
+// is torn down.
 //
 // Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-44] to [OP-50j], [OP-49], [OP-112]
 func (c *Conn) Authenticate(ctx context.Context, a *handshake.Association, prev *Conn, allowMD5 bool) error {
-	if err := c.Enter(); err != nil {
+	if err := c.Pin(); err != nil {
 		return err
 	}
-	defer c.Leave()
+	defer c.Unpin()
 	room := make([]byte, wire.AuthBufferSize)
 	mr, err := c.Adapter.RegisterMemory(ctx, room, rdma.AccessRemoteWrite)
 	if err != nil {
 		return err
 	}
 	defer mr.Close()
-	s, err := c.Acquire(ctx, true)
+	s, err := c.AwaitCredit(ctx)
 	if err != nil {
 		return err
 	}
 	auth, err := a.Auth(s.cookie(), c.clientParams(prev), mr.RemoteAddr(), allowMD5)
 	if err != nil {
+		c.Release(s)
 		return err
 	}
-	s.Kind = kindControl
-	if err := c.post(s, &auth.Header, Payload{Copied: auth.Body}); err != nil {
-		return err
-	}
-	ios, err := c.wait(ctx, s)
+	ios, err := c.control(ctx, s, &auth.Header, auth.Body)
 	if err != nil {
 		return err
 	}
-	c.Release(s)
 	if err := mr.Close(); err != nil {
 		return err
 	}
@@ -96,13 +99,13 @@ func (c *Conn) Authenticate(ctx context.Context, a *handshake.Association, prev 
 func (c *Conn) clientParams(prev *Conn) *wire.AuthParams {
 	p := &wire.AuthParams{
 		RevID: wire.RevID, Endian: pointerSize, PageSize: ProtocolPage,
-		MaxRdmaWindowSize: min(uint32(c.Cfg.Window), c.Info.MaxTransferLength),
+		MaxRdmaWindowSize: min(uint32(c.cfg.Window), c.info.MaxTransferLength),
 		MaxSendBufferSize: announcedSend, MaxRecvBufferSize: wire.StatusResponseSize,
-		HeaderSize: wire.HeaderSize, Credits: uint16(len(c.Table.Entries)),
+		HeaderSize: wire.HeaderSize, Credits: uint16(len(c.table.entries)),
 	}
 	if prev != nil {
-		p.BaseSequence = uint16(prev.Queue.nextNumber())
-		p.PreviousSessionID = &prev.Peer.sessionID
+		p.BaseSequence = uint16(prev.send.nextNumber())
+		p.PreviousSessionID = &prev.sessionID
 	}
 	return p
 }
@@ -113,32 +116,34 @@ func (c *Conn) clientParams(prev *Conn) *wire.AuthParams {
 //
 // Source: [OP-6], [OP-21], [OP-60], [OP-61], [OP-61b], [OP-112]
 func (c *Conn) adopt(p *wire.AuthParams, prev *Conn) error {
-	most := int(min(c.Info.MaxTransferLength, maxServerSize))
+	most := int(min(c.info.MaxTransferLength, maxServerSize))
 	write := int(min(p.MaxRecvBufferSize, maxServerSize))
 	if p.Keyed == nil {
 		// A server that goes by the text alone has posted exactly that much for
 		// header and data.
 		write -= wire.HeaderSize
 	}
-	c.Peer = peerParams{
-		sessionID: *p.SessionID, Keyed: p.Keyed != nil,
-		MaxRead:  min(int(min(p.MaxRdmaWindowSize, maxServerSize)), c.Cfg.ReadSize, most),
-		MaxWrite: min(write, most-wire.HeaderSize),
+	c.sessionID, c.keyed = *p.SessionID, p.Keyed != nil
+	c.Limits = Limits{
+		Read:          min(int(min(p.MaxRdmaWindowSize, maxServerSize)), c.cfg.ReadSize, most),
+		Write:         min(write, most-wire.HeaderSize),
+		CopyThreshold: c.cfg.CopyThreshold,
+		Gather:        len(c.table.entries[0].sges) - 1,
 	}
-	if c.Peer.MaxRead < 1 || c.Peer.MaxWrite < 1 {
-		return base.ProtocolError("the server takes writes of %d bytes and reads of %d", c.Peer.MaxWrite, c.Peer.MaxRead)
+	if c.Limits.Read < 1 || c.Limits.Write < 1 {
+		return base.ProtocolError("the server takes writes of %d bytes and reads of %d", c.Limits.Write, c.Limits.Read)
 	}
-	c.Peer.MaxSame = maxSame(p, c.Peer.MaxWrite)
-	c.Queue.seq = uint64(p.BaseSequence)
+	c.Limits.Same = maxSame(p, c.Limits.Write)
+	c.send.seq = uint64(p.BaseSequence)
 	if prev != nil {
-		c.Queue.seq = prev.Queue.nextNumber() + 1
+		c.send.seq = prev.send.nextNumber() + 1
 		c.Lineage, c.priorFirst = prev.Lineage, prev.firstNumber
 		if p.PreviousSessionID == nil {
 			c.Lineage++
 		}
 	}
-	c.firstNumber = c.Queue.seq
-	return c.Credits.granted(c, int(p.Credits))
+	c.firstNumber = c.send.seq
+	return c.credits.granted(int(p.Credits))
 }
 
 // maxSame is the most that a collapsed write may have: whole pages, so that the next one
@@ -149,7 +154,7 @@ func maxSame(p *wire.AuthParams, maxWrite int) int {
 	if !wire.PagesDivide(ProtocolPage, p.PageSize) || maxWrite < ProtocolPage {
 		return 0
 	}
-	return ProtocolPage * int(min(p.MaxRdmaWindowSize/ProtocolPage, samePages))
+	return ProtocolPage * int(min(p.MaxRdmaWindowSize/ProtocolPage, maxSamePages))
 }
 
 // HandshakeError maps a fault of the peer to the errors of the client.

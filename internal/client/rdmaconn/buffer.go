@@ -3,8 +3,6 @@ package rdmaconn
 import (
 	"context"
 	"errors"
-
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -21,31 +19,30 @@ var ErrBufferBusy = errors.New("a read into the buffer or a write from it was gi
 // Source: [OP-91], [OP-113]
 type Buffer struct {
 	bytes []byte
-	Table *BufferTable
+	table *BufferTable
+	mem   rdma.Memory
+	home  *Conn // with the adapter that mem belongs to; nil for ordinary memory
 
-	// The connection whose adapter the memory is of; nil for ordinary memory.
-	Home *Conn
-	mem  rdma.Memory
+	closed  atomic.Bool
+	once    sync.Once
+	unknown atomic.Int64 // reads and writes that were given up and are not answered
 
-	closed atomic.Bool
-	Doubt  atomic.Int64 // reads and writes that were given up and are not answered
-	once   sync.Once
-	Leases []*BufferRegion // guarded by table.mu
-	Users  int             // guarded by table.mu: the program until Close, and calls that hold it
+	regions []*BufferRegion // guarded by table.mu
+	users   int             // guarded by table.mu: the program until Close, and calls that hold it
 }
 
-// BufferRegion is a Buffer on a connection.
+// BufferRegion is the registration of a Buffer on a connection.
 type BufferRegion struct {
-	b     *Buffer
-	conn  *Conn
-	Mr    rdma.MemoryRegion
-	doubt atomic.Int64 // of the buffer's, those on this connection
+	Region  rdma.MemoryRegion
+	buffer  *Buffer
+	conn    *Conn
+	unknown atomic.Int64 // part of the buffer's unknown
 }
 
-// Doubted counts n requests more that were given up.
-func (l *BufferRegion) Doubted(n int64) {
-	l.doubt.Add(n)
-	l.b.Doubt.Add(n)
+// abandoned counts n requests more that were given up and are not answered.
+func (r *BufferRegion) abandoned(n int64) {
+	r.unknown.Add(n)
+	r.buffer.unknown.Add(n)
 }
 
 // Bytes is that of lwio.Buffer.
@@ -53,19 +50,14 @@ func (b *Buffer) Bytes() []byte { return b.bytes }
 
 // Busy is that of lwio.Buffer.
 func (b *Buffer) Busy() bool {
-	if b.Doubt.Load() > 0 {
-		return true
-	}
-	b.Table.Mu.Lock()
-	defer b.Table.Mu.Unlock()
-	return slices.ContainsFunc(b.Leases, func(l *BufferRegion) bool { return l.conn.IsDown() && !l.conn.Life.isGone() })
+	return b.unknown.Load() > 0 || b.lostConn() != nil
 }
 
 // Close is that of lwio.Buffer.
 func (b *Buffer) Close() error {
 	b.once.Do(func() {
 		b.closed.Store(true) // before the memory could be taken for ordinary memory
-		b.Table.Remove(b)
+		b.table.remove(b)
 		b.Release()
 	})
 	return nil
@@ -79,12 +71,12 @@ func (b *Buffer) Hold() error {
 	if b == nil {
 		return nil
 	}
-	b.Table.Mu.Lock()
-	defer b.Table.Mu.Unlock()
+	b.table.mu.Lock()
+	defer b.table.mu.Unlock()
 	if b.closed.Load() {
 		return errBufferClosed
 	}
-	b.Users++
+	b.users++
 	return nil
 }
 
@@ -94,46 +86,28 @@ func (b *Buffer) Release() {
 	if b == nil {
 		return
 	}
-	b.Table.Mu.Lock()
-	b.Users--
-	last := b.Users == 0
-	b.Table.Mu.Unlock()
-	if last && b.Home != nil {
+	b.table.mu.Lock()
+	b.users--
+	last := b.users == 0
+	b.table.mu.Unlock()
+	if last && b.home != nil {
 		b.mem.Close()
-		b.Home.buffers.done(b.Home)
+		b.home.buffers.done(b.home.Adapter)
 	}
-}
-
-// giveUp turns a request in the state from into an abandoned one, for which no call waits. Its
-// buffer is busy before any other goroutine can see the new state.
-//
-// Source: [OP-113]
-func (s *Request) giveUp(from RequestState) bool {
-	l := s.Buffer
-	if l != nil {
-		l.Doubted(1)
-	}
-	if s.to(from, RequestAbandoned) {
-		return true
-	}
-	if l != nil {
-		l.Doubted(-1)
-	}
-	return false
 }
 
 // Alloc makes a Buffer of memory of the connection's adapter, or, without a connection, of
 // ordinary memory, and registers it on all connections.
 func (t *BufferTable) Alloc(ctx context.Context, cn *Conn, size int) (*Buffer, error) {
-	b := &Buffer{Table: t, Users: 1}
-	if cn != nil && cn.Enter() == nil {
-		defer cn.Leave()
+	b := &Buffer{table: t, users: 1}
+	if cn != nil && cn.Pin() == nil {
+		defer cn.Unpin()
 		mem, err := cn.Adapter.Alloc(ctx, size)
 		if err != nil {
 			return nil, err
 		}
-		b.Home, b.mem, b.bytes = cn, mem, mem.Bytes()[:size:size]
-		cn.buffers.live()
+		b.home, b.mem, b.bytes = cn, mem, mem.Bytes()[:size:size]
+		cn.buffers.keepAdapter()
 	} else {
 		b.bytes = make([]byte, size)
 	}

@@ -15,7 +15,7 @@ import (
 type BufferTable struct {
 	open atomic.Pointer[[]*Buffer] // replaced as a whole, with mu held
 
-	Mu    sync.Mutex // guards the following fields, and Buffer.leases and users
+	mu    sync.Mutex // guards the following fields, and Buffer.regions and users
 	conns []*Conn    // that buffers are registered on
 }
 
@@ -41,56 +41,56 @@ func (t *BufferTable) Of(p []byte) *Buffer {
 
 // add registers a new buffer on all connections.
 func (t *BufferTable) add(ctx context.Context, b *Buffer) error {
-	t.Mu.Lock()
-	defer t.Mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	list := append(slices.Clone(t.all()), b)
 	t.open.Store(&list)
 	for _, cn := range t.conns {
-		if err := t.leaseLocked(ctx, b, cn); err != nil && !cn.IsDown() {
+		if err := t.registerLocked(ctx, b, cn); err != nil && !cn.IsDown() {
 			return err
 		}
 	}
 	return nil
 }
 
-// Lease registers all buffers on a new connection.
-func (t *BufferTable) Lease(ctx context.Context, cn *Conn) error {
-	t.Mu.Lock()
-	defer t.Mu.Unlock()
-	t.conns = append(slices.DeleteFunc(t.conns, func(c *Conn) bool { return c.Life.isGone() }), cn)
+// Register registers all buffers on a new connection.
+func (t *BufferTable) Register(ctx context.Context, cn *Conn) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.conns = append(slices.DeleteFunc(t.conns, (*Conn).isGone), cn)
 	for _, b := range t.all() {
-		if err := t.leaseLocked(ctx, b, cn); err != nil {
+		if err := t.registerLocked(ctx, b, cn); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *BufferTable) leaseLocked(ctx context.Context, b *Buffer, cn *Conn) error {
-	if err := cn.Enter(); err != nil {
+func (t *BufferTable) registerLocked(ctx context.Context, b *Buffer, cn *Conn) error {
+	if err := cn.Pin(); err != nil {
 		return err
 	}
-	defer cn.Leave()
+	defer cn.Unpin()
 	mr, err := cn.Adapter.RegisterMemory(ctx, b.bytes, rdma.AccessRemoteWrite)
 	if err != nil {
 		return err
 	}
-	l := &BufferRegion{b: b, conn: cn, Mr: mr}
-	b.Leases = append(slices.DeleteFunc(b.Leases, func(l *BufferRegion) bool { return l.conn.Life.isGone() }), l)
-	cn.buffers.add(l)
+	r := &BufferRegion{Region: mr, buffer: b, conn: cn}
+	b.regions = append(slices.DeleteFunc(b.regions, func(r *BufferRegion) bool { return r.conn.isGone() }), r)
+	cn.buffers.add(r)
 	return nil
 }
 
-// Remove takes a buffer back from all connections.
-func (t *BufferTable) Remove(b *Buffer) {
-	t.Mu.Lock()
+// remove ends the registrations of a buffer on all connections.
+func (t *BufferTable) remove(b *Buffer) {
+	t.mu.Lock()
 	list := slices.DeleteFunc(slices.Clone(t.all()), func(o *Buffer) bool { return o == b })
 	t.open.Store(&list)
-	leases := b.Leases
-	t.Mu.Unlock()
-	for _, l := range leases {
-		l.Mr.Close()
-		l.conn.buffers.Remove(l)
+	regions := b.regions
+	t.mu.Unlock()
+	for _, r := range regions {
+		r.Region.Close()
+		r.conn.buffers.remove(r)
 	}
 }
 
@@ -105,11 +105,11 @@ func (b *Buffer) Reclaim(ctx context.Context) error {
 	if err := b.Hold(); err != nil || b == nil {
 		return err
 	}
-	b.Table.Mu.Lock()
-	doubt := slices.ContainsFunc(b.Leases, func(l *BufferRegion) bool { return l.doubt.Load() > 0 && !l.conn.IsDown() })
-	b.Table.Mu.Unlock()
+	b.table.mu.Lock()
+	busy := slices.ContainsFunc(b.regions, func(r *BufferRegion) bool { return r.unknown.Load() > 0 && !r.conn.IsDown() })
+	b.table.mu.Unlock()
 	err := ErrBufferBusy
-	if !doubt {
+	if !busy {
 		err = b.takenBack(ctx, nil)
 	}
 	if err != nil {
@@ -157,13 +157,13 @@ func ReleaseAll(list []*Buffer) {
 func (b *Buffer) takenBack(ctx context.Context, c *Conn) error {
 	var down <-chan struct{}
 	if c != nil {
-		down = c.Life.Down
+		down = c.down
 	}
 	for cn := b.lostConn(); cn != nil; cn = b.lostConn() {
 		select {
-		case <-cn.Life.Gone:
+		case <-cn.gone:
 		case <-down:
-			return c.Life.Err
+			return c.err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -173,38 +173,38 @@ func (b *Buffer) takenBack(ctx context.Context, c *Conn) error {
 
 // lostConn is a connection that is lost, and may still reach the buffer; nil if there is none.
 func (b *Buffer) lostConn() *Conn {
-	b.Table.Mu.Lock()
-	defer b.Table.Mu.Unlock()
-	for _, l := range b.Leases {
-		if l.conn.IsDown() && !l.conn.Life.isGone() {
-			return l.conn
+	b.table.mu.Lock()
+	defer b.table.mu.Unlock()
+	for _, r := range b.regions {
+		if r.conn.IsDown() && !r.conn.isGone() {
+			return r.conn
 		}
 	}
 	return nil
 }
 
-// Lease gives the buffer that p is a part of and where it begins there, or nil, once no
-// lost connection of another path can reach it any more. The caller uses the connection.
-//
-// of is the buffer if the operation has asked for it before it waited for something, or nil.
+// RegionOf returns the registration of the Buffer that p is a part of and where p begins there, or
+// nil for ordinary memory. It waits until no lost connection of another path can reach the Buffer.
+// of is the Buffer if the operation asked for it before it waited, or nil. Precondition: the caller
+// has pinned the connection.
 //
 // Errors: ErrBufferBusy; errBufferClosed; those of Buffer.takenBack.
 //
 // Source: [OP-113]
-func (c *Conn) Lease(ctx context.Context, p []byte, of *Buffer) (*BufferRegion, int, error) {
-	l, at, err := c.buffers.find(p)
-	if err := of.Gone(); err != nil { // if p is not found for that reason, this is so by now
+func (c *Conn) RegionOf(ctx context.Context, p []byte, of *Buffer) (*BufferRegion, int, error) {
+	r, at, err := c.buffers.find(p)
+	if err := of.Gone(); err != nil { // a closed Buffer may be the cause that p was not found
 		return nil, 0, err
 	}
-	if l == nil || c.Owner.AllUp() || l.b.lostConn() == nil {
-		return l, at, err
+	if r == nil || c.Owner.AllUp() || r.buffer.lostConn() == nil {
+		return r, at, err
 	}
 	ctx, cancel := c.Owner.Bounded(ctx)
 	defer cancel()
-	if err := l.b.takenBack(ctx, c); err != nil {
+	if err := r.buffer.takenBack(ctx, c); err != nil {
 		return nil, 0, err
 	}
-	return l, at, l.b.Gone()
+	return r, at, r.buffer.Gone()
 }
 
 // errBufferClosed is an operation whose memory was part of a Buffer that is closed.
@@ -226,79 +226,82 @@ func (b *Buffer) Gone() error {
 	return nil
 }
 
-// buffers are those of a connection. Its adapter lives as long as the last Buffer whose
-// memory is of it.
+// buffers are the registrations of Buffers on a connection. The adapter is open until the last
+// Buffer with memory of the adapter is closed. Safe for concurrent use.
 type buffers struct {
 	list atomic.Pointer[[]*BufferRegion] // replaced as a whole
 
-	mu   sync.Mutex
-	home int  // buffers that are of the adapter's memory and not closed
-	over bool // the connection is torn down
+	mu   sync.Mutex // guards the following fields
+	home int        // Buffers with memory of the adapter that are not closed
+	over bool       // the connection is torn down
 }
 
-// live counts in a buffer of the adapter's memory.
-func (k *buffers) live() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.home++
+// keepAdapter counts a Buffer with memory of the adapter in.
+func (b *buffers) keepAdapter() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.home++
 }
 
-func (k *buffers) add(l *BufferRegion) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	list := append(slices.Clone(k.all()), l)
-	k.list.Store(&list)
+// done counts a Buffer with memory of the adapter out.
+func (b *buffers) done(a rdma.Adapter) {
+	b.mu.Lock()
+	b.home--
+	last := b.over && b.home == 0
+	b.mu.Unlock()
+	if last {
+		a.Close()
+	}
 }
 
-func (k *buffers) Remove(l *BufferRegion) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	list := slices.DeleteFunc(slices.Clone(k.all()), func(o *BufferRegion) bool { return o == l })
-	k.list.Store(&list)
+func (b *buffers) add(r *BufferRegion) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := append(slices.Clone(b.all()), r)
+	b.list.Store(&list)
 }
 
-func (k *buffers) all() []*BufferRegion {
-	if list := k.list.Load(); list != nil {
+func (b *buffers) remove(r *BufferRegion) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := slices.DeleteFunc(slices.Clone(b.all()), func(o *BufferRegion) bool { return o == r })
+	b.list.Store(&list)
+}
+
+func (b *buffers) all() []*BufferRegion {
+	if list := b.list.Load(); list != nil {
 		return *list
 	}
 	return nil
 }
 
-// done counts a buffer out, and closes the adapter after the last.
-func (k *buffers) done(c *Conn) {
-	k.mu.Lock()
-	k.home--
-	last := k.over && k.home == 0
-	k.mu.Unlock()
+// tearDown ends the registrations, and closes the adapter unless a Buffer has its memory. The
+// requests of the connection do not keep Buffers busy any more.
+func (b *buffers) tearDown(a rdma.Adapter) {
+	for _, r := range b.all() {
+		r.Region.Close()
+		r.buffer.unknown.Add(-r.unknown.Swap(0))
+	}
+	b.mu.Lock()
+	b.over = true
+	last := b.home == 0
+	b.mu.Unlock()
 	if last {
-		c.Adapter.Close()
+		a.Close()
 	}
 }
 
-// tearDown takes the buffers back from the server, and closes the adapter if none is of
-// its memory. Its requests do not keep buffers busy any more.
-func (k *buffers) tearDown(c *Conn) {
-	for _, l := range k.all() {
-		l.Mr.Close()
-		l.b.Doubt.Add(-l.doubt.Swap(0))
-	}
-	k.mu.Lock()
-	k.over = true
-	last := k.home == 0
-	k.mu.Unlock()
-	if last {
-		c.Adapter.Close()
-	}
-}
-
-// find gives the buffer that p is a part of and where it begins there, or nil.
-func (k *buffers) find(p []byte) (*BufferRegion, int, error) {
-	for _, l := range k.all() {
-		if at := within(l.b.bytes, p); at >= 0 {
-			if l.b.Doubt.Load() > 0 {
+// find returns the registration of the Buffer that p is a part of and where p begins there, or
+// nil.
+//
+// Errors: ErrBufferBusy.
+func (b *buffers) find(p []byte) (*BufferRegion, int, error) {
+	for _, r := range b.all() {
+		if at := within(r.buffer.bytes, p); at >= 0 {
+			if r.buffer.unknown.Load() > 0 {
 				return nil, 0, ErrBufferBusy
 			}
-			return l, at, nil
+			return r, at, nil
 		}
 	}
 	return nil, 0, nil

@@ -7,70 +7,72 @@ import (
 	"lwio/internal/wire"
 )
 
-// CANCEL is for all I/O of a file id, not for one request. So it is sent when no call
-// waits for any of it: when the last of the calls on the file, or of those that were in
-// flight together, has given up, and when the file is closed. Requests that the server has begun are
-// done all the same; the entries of all are taken until it has answered.
-// [OP-94a] [OP-94c] [OP-113]
+// CANCEL is for all I/O of a file id, not for one request. So it is sent when no operation waits
+// for any I/O of the file: when the last operation on the file has given up, and when the file is
+// closed. The server finishes the requests that it has begun. All entries stay taken until it has
+// answered. [OP-94a] [OP-94c] [OP-113]
 
 // cancelWish is a CANCEL that waits for an entry.
 type cancelWish struct {
 	fid uint16
-	all bool // also of requests that a call waits for
+	all bool // also of requests that an operation waits for
 }
 
-// Cancel stops the I/O of a file id at the server, if there is any that was given up
-// and none that a call waits for; with all, all requests. It does not wait:
-// without a free credit the message goes out with the next that is given back, before
-// new requests. Precondition: Life.Mu is held for reading.
+// Cancel stops the I/O of a file id at the server, if some was given up and no operation waits
+// for any. It does not wait: without a free credit the message goes out with the next credit that
+// is given back, before new requests. Precondition: the caller holds up the teardown.
 //
 // Source: [LWIO §Cancel], [OP-66], [OP-68], [OP-94a]
-func (k *credits) Cancel(c *Conn, fid uint16, all bool) {
-	if fid == 0 || c.IsDown() {
+func (c *Conn) Cancel(fid uint16) { c.credits.cancel(fid, false) }
+
+// cancel is Conn.Cancel; with all it also stops requests that an operation waits for.
+func (k *credits) cancel(fid uint16, all bool) {
+	if fid == 0 || k.life.IsDown() {
 		return
 	}
 	w := cancelWish{fid, all}
-	k.Mu.Lock()
+	k.mu.Lock()
 	if !slices.Contains(k.cancels, w) {
 		k.cancels = append(k.cancels, w)
 	}
-	k.Mu.Unlock()
-	k.pump(c)
+	k.mu.Unlock()
+	k.pump()
 }
 
-// postCancel sends CANCEL in entry s, unless there is nothing to cancel any more, or
-// a call waits for some of it. It looks where messages get their order: a request
-// queued later is not cancelled.
+// postCancel sends CANCEL in entry s. False says that there is nothing to cancel, or that an
+// operation waits. It looks under mu, which orders messages: CANCEL does not stop a request that
+// is queued later.
 //
 // Source: [LWIO §Cancel], [OP-94a]
-func (c *Conn) postCancel(s *Request, w cancelWish) bool {
-	s.Kind, s.Own = kindControl, false
-	c.Queue.Mu.Lock()
-	if c.IsDown() || !c.cancellableLocked(w) {
-		c.Queue.Mu.Unlock()
+func (q *sendQueue) postCancel(s *Request, w cancelWish) bool {
+	s.kind, s.timed = kindControl, false
+	pending := q.count.pending.Load()
+	q.mu.Lock()
+	if q.life.IsDown() || !q.cancellableLocked(w) {
+		q.mu.Unlock()
 		return false
 	}
-	c.Counts.Cancels.Add(1)
+	q.counts.Cancels.Add(1)
 	h := wire.NewCancel(w.fid)
-	h.SetPending(int(c.Wanting.Load()))
-	c.QueueLocked(s, &h, &Payload{}, RequestAbandoned, 0)
-	c.StartPosting()
+	h.SetPending(int(pending))
+	q.addLocked(s, &h, &Payload{}, requestAbandoned, pending, 0)
+	q.postLocked()
 	return true
 }
 
-// cancellableLocked reports whether there is I/O to cancel, which then is not looked at
-// again. Precondition: sendQueue.Mu is held.
-func (c *Conn) cancellableLocked(w cancelWish) bool {
+// cancellableLocked reports whether there is I/O to cancel. Requests that were given up are not
+// looked at again.
+func (q *sendQueue) cancellableLocked(w cancelWish) bool {
 	var found []*Request
-	for i := range c.Table.Entries {
-		s := &c.Table.Entries[i]
-		if s.Fid != w.fid {
+	for i := range q.table.entries {
+		s := &q.table.entries[i]
+		if s.fid != w.fid {
 			continue
 		}
-		switch s.State() {
-		case RequestAbandoned:
+		switch s.load().state() {
+		case requestAbandoned:
 			found = append(found, s)
-		case RequestPending:
+		case requestPending:
 			if !w.all {
 				return false
 			}
@@ -81,37 +83,87 @@ func (c *Conn) cancellableLocked(w cancelWish) bool {
 		return len(found) > 0
 	}
 	for _, s := range found {
-		s.Fid = 0
+		s.fid = 0
 	}
 	return len(found) > 0
 }
 
-// giveUp makes a request that is in the state from one that no call waits for, and sees
-// to it that the server is asked to cancel it.
+// recall settles the request of t, so that its answer does not reach the operation. False says
+// that t came back, or is about to.
+func (t *Ticket) recall() bool {
+	for s := t.request; ; runtime.Gosched() {
+		w := s.load()
+		switch {
+		case t.late.Load() || w.generation() != t.generation:
+			return false
+		case w.state() == requestDead:
+			return true
+		case w.state() == requestPending && s.settle(w):
+			s.ticket = nil
+			return true
+		}
+	}
+}
+
+// GiveUp ends the wait of an operation. The server may go on with the request: its entry stays
+// taken and its Buffer busy until the answer. Memory that is not part of a Buffer belongs to the
+// caller again. False says that t came back, or is about to. Precondition: the caller holds up the
+// teardown.
 //
 // Source: [LWIO §Cancel], [OP-94a], [OP-113]
-func (c *Conn) giveUp(s *Request, from RequestState) bool {
-	fid, round, gathered := s.Fid, s.Round, s.Kind == KindWrite
-	if !s.giveUp(from) {
+func (c *Conn) GiveUp(t *Ticket) bool {
+	if !t.recall() {
 		return false
 	}
-	if gathered {
-		c.AwaitPost(round)
+	s := t.request
+	if s.load().state() != requestDead {
+		round := s.round
+		c.leave(s, t.Owner)
+		s.abandon()
+		c.send.awaitPost(round)
 	}
-	c.Credits.Cancel(c, fid, false)
+	t.request = nil
 	return true
 }
 
-// AwaitPost returns when the messages of a round of posts do not refer to memory of the
-// calls any more that they belong to: one that leaves takes its memory back, while
-// another goroutine may be about to post its message.
-func (c *Conn) AwaitPost(round uint64) {
-	for ; !c.IsDown(); runtime.Gosched() {
-		c.Queue.Mu.Lock()
-		over := c.Queue.over > round
-		c.Queue.Mu.Unlock()
-		if over {
-			return
-		}
+// TakeBack ends the request of an operation whose connection is down, and returns the number of
+// its message. False says that t came back, or is about to. Precondition: the caller holds up the
+// teardown.
+func (c *Conn) TakeBack(t *Ticket) (number uint64, ok bool) {
+	if !t.recall() {
+		return 0, false
 	}
+	number = t.request.number
+	t.request.kill()
+	t.request = nil
+	return number, true
+}
+
+// leave prepares a settling request for the state abandoned: its Buffer is busy, and a write in
+// its epoch, until the server has answered.
+//
+// Source: [OP-113]
+func (c *Conn) leave(s *Request, owner operation) {
+	if s.buffer != nil {
+		s.buffer.abandoned(1)
+	}
+	s.epoch = owner.Abandon()
+	if s.timed {
+		s.tick.Store(c.count.ticks.Load())
+	}
+}
+
+// expire ends the wait for the answer to a settling request, because its time is up. The watchdog
+// calls it.
+//
+// Source: [OP-110], [OP-113]
+func (c *Conn) expire(s *Request) {
+	t, fid := s.ticket, s.fid
+	s.ticket = nil
+	c.leave(s, t.Owner)
+	t.Owner.Answer(wire.IOStatusBlock{}, ErrTimeout)
+	t.late.Store(true) // before the entry can get another generation, which says that t came back
+	s.abandon()
+	c.credits.cancel(fid, false)
+	t.To.Return(t)
 }

@@ -9,220 +9,219 @@ import (
 	"lwio/rdma"
 )
 
-// credits keeps the grants of the server: a credit is an entry that is
-// in the table of free entries or in use. The server may grant more, up to the number asked for at
-// first, or take some back, one CREDIT message for each.
+// credits keeps the grant of the server. A credit is an entry that is among the free requests or
+// in use. The server may grant more credits, up to the number asked for at first, or take some
+// back, with one CREDIT message for each. Safe for concurrent use.
 //
 // Source: [LWIO §Credits], [OP-64] to [OP-74c], [LWIO claim 24]
 type credits struct {
-	// work says that CREDIT messages wait for an entry.
-	work atomic.Bool
+	table    *requestTable
+	receives *receiveQueue
+	send     *sendQueue
+	status   *statusBlocks
+	life     *lifecycle
 
-	Mu sync.Mutex
-	// grant is the number of messages that may be in flight.
-	grant int
-	// idle are the entries that are not granted.
-	idle []*Request
-	// posted is the number of receives in the queue or being handled; spare are
-	// the places of those that were retired.
-	posted int
-	spare  []uint64
-	// left is how many CREDIT messages of the transaction are still to be sent,
-	// unused the number that the CREDIT of a growth reports.
-	left   int
-	kind   requestKind
-	unused int32
-	// retiring is how many credits were asked back and not retired yet.
-	retiring int
-	// cancels are the CANCEL messages that wait for an entry.
-	cancels []cancelWish
-	// wakeUp is the credit that is kept for INTERRUPT, if there are two or more and
-	// requests are polled for. [OP-93f]
+	work  atomic.Bool // CREDIT or CANCEL messages wait for an entry
+	armed atomic.Bool // an INTERRUPT is outstanding, or its entry is given up
+
+	mu       sync.Mutex // guards the following fields
+	grant    int        // messages that may be in flight
+	idle     []*Request // entries that are not granted
+	left     int        // CREDIT messages of the transaction that are still to be sent
+	kind     requestKind
+	unused   int32        // the number that the CREDIT of a growth reports
+	retiring int          // credits that the server took back and that are not retired yet
+	cancels  []cancelWish // CANCEL messages that wait for an entry
+	// wakeUp is the credit that is kept for INTERRUPT, if there are two or more and requests are
+	// polled. [OP-93f]
 	wakeUp *Request
-	// open says that the first grant is known; early is a change of it that came
-	// before.
-	open  bool
-	early *wire.StatusResponse
+	open   bool                 // the first grant is known
+	early  *wire.StatusResponse // a change of the grant that came before
 }
 
-// init grants one message, for AUTH, and posts the receives for as many as will be
-// asked for.
-func (k *credits) init(c *Conn, n int) error {
-	for i := range c.Table.Entries[1:] {
-		k.idle = append(k.idle, &c.Table.Entries[len(c.Table.Entries)-1-i])
+// init grants one message, for AUTH, and posts the receives for as many as will be asked for.
+func (k *credits) init() error {
+	entries := k.table.entries
+	for i := range entries[1:] {
+		k.idle = append(k.idle, &entries[len(entries)-1-i])
 	}
 	k.grant = 1
-	c.Table.Free.put(&c.Table.Entries[0])
-	for id := range uint64(n + 1) {
-		k.spare = append(k.spare, id)
-	}
-	return k.postReceives(c, n+1)
+	k.table.free.put(&entries[0])
+	return k.receives.fill(len(entries) + 1)
 }
 
-// postReceives makes the number of receives at least want, as far as there are
-// places. The caller holds mu, or the reader does not run yet.
-func (k *credits) postReceives(c *Conn, want int) error {
-	for k.posted < want && len(k.spare) > 0 {
-		id := k.spare[len(k.spare)-1]
-		sge := [1]rdma.SGE{c.Memory.receiveSGE(id)}
-		if _, err := c.qp.PostReceive([]rdma.ReceiveRequest{{ID: id, SGL: sge[:]}}); err != nil {
-			return err
-		}
-		k.spare = k.spare[:len(k.spare)-1]
-		k.posted++
+// release frees a request and gives its credit back.
+func (k *credits) release(s *Request) {
+	s.free()
+	if k.work.Load() && k.use(s) {
+		return
 	}
-	return nil
+	k.table.free.put(s)
+	k.pumpIfNeeded()
+}
+
+// putBack gives back credits that were taken and not used.
+func (k *credits) putBack(some someRequests) {
+	k.table.free.putBack(some)
+	k.pumpIfNeeded()
+}
+
+// pumpIfNeeded sends the CREDIT and CANCEL messages that found no free entry before.
+func (k *credits) pumpIfNeeded() {
+	if k.work.Load() {
+		k.pump()
+	}
 }
 
 // granted sets the first grant, after AUTH.
-func (k *credits) granted(c *Conn, n int) error {
-	k.Mu.Lock()
-	k.add(c, n-k.grant)
+func (k *credits) granted(n int) error {
+	k.mu.Lock()
+	k.addLocked(n - k.grant)
 	k.open = true
 	early := k.early
-	k.Mu.Unlock()
+	k.mu.Unlock()
 	if early == nil {
 		return nil
 	}
-	return k.delta(c, *early)
+	return k.delta(*early)
 }
 
-// add grants n more.
-func (k *credits) add(c *Conn, n int) {
+// addLocked grants n more.
+func (k *credits) addLocked(n int) {
 	k.grant += n
 	for range n {
 		s := k.idle[len(k.idle)-1]
 		k.idle = k.idle[:len(k.idle)-1]
-		if k.wakeUp == nil && k.grant > 1 && c.mayPoll() {
+		if k.wakeUp == nil && k.grant > 1 && k.status.possible() {
 			k.wakeUp = s
-			c.Status.polling.Store(true)
+			k.status.enabled.Store(true)
 			continue
 		}
-		c.Table.Free.put(s)
+		k.table.free.put(s)
 	}
 }
 
-// forWakeUp returns the entry for INTERRUPT, or nil.
-func (k *credits) forWakeUp() *Request {
-	k.Mu.Lock()
-	defer k.Mu.Unlock()
-	return k.wakeUp
+// takeWakeUp returns the entry for INTERRUPT, or nil if there is none or it is in use.
+// returnWakeUp must follow.
+func (k *credits) takeWakeUp() *Request {
+	if !k.armed.CompareAndSwap(false, true) {
+		return nil
+	}
+	k.mu.Lock()
+	s := k.wakeUp
+	k.mu.Unlock()
+	if s == nil {
+		k.armed.Store(false)
+	}
+	return s
 }
 
-// keepLocked gives up the credit for INTERRUPT when it is the last one, unless it is
-// in use: then requests are not polled for any more, and it is given up when the
-// answer comes.
+// returnWakeUp ends the use of the entry for INTERRUPT.
+func (k *credits) returnWakeUp() {
+	k.armed.Store(false)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.giveUpWakeUpLocked()
+}
+
+// giveUpWakeUpLocked makes the credit for INTERRUPT an ordinary one if it is the last credit.
+// Then requests are not polled any more. An entry that is in use stays until returnWakeUp.
 //
 // Source: [OP-93f]
-func (k *credits) keepLocked(c *Conn) {
+func (k *credits) giveUpWakeUpLocked() {
 	if k.grant > 1 || k.wakeUp == nil {
 		return
 	}
-	c.Status.polling.Store(false)
-	if c.Status.armed.CompareAndSwap(false, true) {
-		// It is not in use, and will not be.
-		c.Table.Free.put(k.wakeUp)
+	k.status.enabled.Store(false)
+	if k.armed.CompareAndSwap(false, true) {
+		k.table.free.put(k.wakeUp)
 		k.wakeUp = nil
-		c.Status.armed.Store(false)
+		k.armed.Store(false)
 	}
 }
 
-// afterWakeUp is called when the entry for INTERRUPT has become free.
-func (k *credits) afterWakeUp(c *Conn) {
-	k.Mu.Lock()
-	defer k.Mu.Unlock()
-	k.keepLocked(c)
-}
-
-// Current returns the grant.
-func (k *credits) Current() int {
-	k.Mu.Lock()
-	defer k.Mu.Unlock()
+// current returns the grant.
+func (k *credits) current() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	return k.grant
 }
 
-// keeps reports whether the receive of an answer stays unposted, which is so for
-// the answer that retires a credit; id is its place. [OP-67]
-func (k *credits) keeps(c *Conn, cookie, id uint64) bool {
-	i := int(cookie&IndexMask) - 1
-	if i < 0 || i >= len(c.Table.Entries) {
-		return false
-	}
-	s := &c.Table.Entries[i]
-	if s.State() != RequestAbandoned || s.cookie() != cookie || s.Kind != kindRetire {
-		return false
-	}
-	k.Mu.Lock()
-	defer k.Mu.Unlock()
-	k.posted--
-	k.spare = append(k.spare, id)
-	return true
+// retires reports whether the message with this cookie retires a credit: then its receive is
+// not posted again. [OP-67]
+func (k *credits) retires(cookie uint64) bool {
+	s := k.table.ofCookie(cookie)
+	return s != nil && s.load().state() == requestAbandoned && s.cookie() == cookie && s.kind == kindRetire
 }
 
-// delta begins the client's part of a credit transaction. Called by the reader. The
-// server may begin one as soon as it has answered AUTH; it waits until the answer was
-// looked at.
+// delta begins the client's part of a credit transaction. The goroutine that takes completions
+// calls it. The server may begin a transaction as soon as it has answered AUTH; it waits until
+// that answer was inspected.
 //
 // Source: [OP-69] to [OP-73]
-func (k *credits) delta(c *Conn, a wire.StatusResponse) error {
+func (k *credits) delta(a wire.StatusResponse) error {
 	n := int(int32(a.Information))
 	if a.Status != wire.NotifyCredit {
 		return base.ProtocolError("the server sent cookie 0 with status %#x", a.Status)
 	}
-	k.Mu.Lock()
+	k.mu.Lock()
 	if !k.open && k.early == nil {
 		k.early = &a
-		k.Mu.Unlock()
+		k.mu.Unlock()
 		return nil
 	}
-	if !k.open || k.left > 0 {
-		k.Mu.Unlock()
-		return base.ProtocolError("a change of credits before the last one is over")
+	err := k.beginLocked(n)
+	k.mu.Unlock()
+	if err != nil {
+		return err
 	}
-	if n >= 0 {
+	k.pump()
+	return nil
+}
+
+// beginLocked begins a transaction that changes the grant by n.
+func (k *credits) beginLocked(n int) error {
+	switch {
+	case !k.open || k.left > 0:
+		return base.ProtocolError("a change of credits before the last one is over")
+	case n < 0 && -n >= k.grant-k.retiring:
+		return base.ProtocolError("the server takes back %d credits of %d", -n, k.grant-k.retiring)
+	case n < 0:
+		k.kind, k.left, k.retiring = kindRetire, -n, k.retiring-n
+	default:
 		used := min(n, len(k.idle))
-		if err := k.postReceives(c, k.grant+used+1); err != nil {
-			k.Mu.Unlock()
+		if err := k.receives.fill(k.grant + used + 1); err != nil {
 			return err
 		}
 		k.kind, k.left, k.unused = kindGrow, 1, int32(n-used)
-		k.add(c, used)
-	} else {
-		if -n >= k.grant-k.retiring {
-			k.Mu.Unlock()
-			return base.ProtocolError("the server takes back %d credits of %d", -n, k.grant-k.retiring)
-		}
-		k.kind, k.left, k.retiring = kindRetire, -n, k.retiring-n
+		k.addLocked(used)
 	}
 	k.work.Store(true)
-	k.Mu.Unlock()
-	k.pump(c)
 	return nil
 }
 
 // pump sends the CREDIT and CANCEL messages for which there are free entries.
-func (k *credits) pump(c *Conn) {
-	k.Mu.Lock()
-	defer k.Mu.Unlock()
+func (k *credits) pump() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	for k.waitsLocked() {
-		s := c.Table.Free.take()
+		s := k.table.free.take()
 		if s == nil {
 			return
 		}
-		if !k.sendLocked(c, s) {
-			c.Table.Free.put(s)
+		if !k.sendLocked(s) {
+			k.table.free.put(s)
 		}
 	}
 }
 
-// use comes before new requests [OP-68]: it sends one of the CREDIT and CANCEL messages
-// that wait for an entry in entry s, which was just released, or reports that there is
-// none.
-func (k *credits) use(c *Conn, s *Request) bool {
-	k.Mu.Lock()
-	defer k.Mu.Unlock()
+// use sends a CREDIT or CANCEL message in entry s, which was just freed: they come before new
+// requests. False says that no message waits. [OP-68]
+func (k *credits) use(s *Request) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	for k.waitsLocked() {
-		if k.sendLocked(c, s) {
+		if k.sendLocked(s) {
 			return true
 		}
 	}
@@ -236,44 +235,89 @@ func (k *credits) waitsLocked() bool {
 	return waits
 }
 
-// sendLocked sends a message that waits, CREDIT first, or finds that a CANCEL is not
-// worth one any more.
-func (k *credits) sendLocked(c *Conn, s *Request) bool {
+// sendLocked sends the next message that waits, CREDIT first. False says that it was a CANCEL
+// with nothing left to cancel.
+func (k *credits) sendLocked(s *Request) bool {
 	if k.left == 0 {
 		w := k.cancels[0]
 		k.cancels = k.cancels[1:]
-		return c.postCancel(s, w)
+		return k.send.postCancel(s, w)
 	}
 	n := k.unused
 	if k.kind == kindRetire {
 		n = -int32(k.left)
 	}
 	k.left--
-	s.Kind, s.Own = k.kind, false
-	// A failure to post has ended the connection.
+	s.kind, s.timed = k.kind, false
 	h := wire.NewCredit(n)
-	_ = c.postDetached(s, &h)
+	_ = k.send.post(s, &h, nil, requestAbandoned) // a failure has ended the connection
 	return true
 }
 
-// answered ends a CREDIT message. Called by the reader.
-func (k *credits) answered(c *Conn, s *Request, ios wire.IOStatusBlock) error {
-	if s.Kind == kindGrow {
+// answered ends a CREDIT message. The goroutine that takes completions calls it.
+func (k *credits) answered(s *Request, ios wire.IOStatusBlock) error {
+	if s.kind == kindGrow {
 		if ios.Status != 0 {
 			return base.ProtocolError("the server answered a CREDIT message with status %#x", ios.Status)
 		}
-		c.Release(s)
+		k.release(s)
 		return nil
 	}
 	if ios.Status != wire.NotifyCredit {
 		return base.ProtocolError("the server answered a CREDIT message that gives up a credit with status %#x", ios.Status)
 	}
-	k.Mu.Lock()
-	defer k.Mu.Unlock()
-	s.renew()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s.free()
 	k.idle = append(k.idle, s)
 	k.grant--
 	k.retiring--
-	k.keepLocked(c)
+	k.giveUpWakeUpLocked()
 	return nil
+}
+
+// receiveQueue has the places of the status messages that the server may send. Safe for
+// concurrent use.
+type receiveQueue struct {
+	qp rdma.QueuePair
+	mr *rdma.MemoryRegion // of the places
+
+	mu     sync.Mutex // guards the following fields
+	posted int        // receives in the queue or being handled
+	spare  []uint64   // places that are not posted
+}
+
+func (r *receiveQueue) init(places int) {
+	for id := range uint64(places) {
+		r.spare = append(r.spare, id)
+	}
+}
+
+// fill makes the number of receives at least want, if there are places.
+func (r *receiveQueue) fill(want int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.posted < want && len(r.spare) > 0 {
+		id := r.spare[len(r.spare)-1]
+		sge := [1]rdma.SGE{r.sge(id)}
+		if _, err := r.qp.PostReceive([]rdma.ReceiveRequest{{ID: id, SGL: sge[:]}}); err != nil {
+			return err
+		}
+		r.spare = r.spare[:len(r.spare)-1]
+		r.posted++
+	}
+	return nil
+}
+
+// retire takes the place of a receive that completed out of use.
+func (r *receiveQueue) retire(id uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.posted--
+	r.spare = append(r.spare, id)
+}
+
+// sge is the memory of a place.
+func (r *receiveQueue) sge(id uint64) rdma.SGE {
+	return rdma.SGE{Region: *r.mr, Offset: int(id) * wire.StatusResponseSize, Length: wire.StatusResponseSize}
 }

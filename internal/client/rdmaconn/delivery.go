@@ -6,27 +6,29 @@ import (
 	"lwio/internal/wire"
 )
 
-// Delivery collects the answers to operations that one look finds. It counts them together,
-// and hands the operations to their queues together. The goroutine that looks owns it. The
-// zero value is empty. The entries of its operations are free, but no call can take them yet.
-type Delivery struct {
+// delivery collects the answers that one look finds. They are counted together and handed over
+// together. The entries of its requests are free, but cannot be taken yet. The goroutine that
+// looks owns it.
+type delivery struct {
+	r  *receiver
 	at int64 // time of the look, or 0 if the clock was not read yet
 
 	groups [groupsAtOnce]group
 	used   int // groups in use
 
-	free, unpolled SomeRequests
+	free     someRequests
+	unpolled someRequests // requests that are not polled any more
 
-	io, writes int
+	io, writes int   // requests not counted yet
 	took       int64 // delay of the last same requests
 	polled     bool  // their answers were status blocks
 	same       int
 }
 
-// groupsAtOnce is the number of queues to which one delivery hands operations.
+// groupsAtOnce is the number of Arrivals to which one delivery hands tickets.
 const groupsAtOnce = 4
 
-// group has the operations of one queue, linked as Arrivals.Answered.
+// group has tickets of one Arrivals, linked as there.
 type group struct {
 	to             *Arrivals
 	newest, oldest *Ticket
@@ -34,117 +36,117 @@ type group struct {
 }
 
 // now is the time of the look.
-func (l *Delivery) now(c *Conn) int64 {
-	if l.at == 0 {
-		l.at = c.Clock()
+func (d *delivery) now() int64 {
+	if d.at == 0 {
+		d.at = d.r.count.now()
 	}
-	return l.at
+	return d.at
 }
 
 // observe counts an I/O request that was answered.
-func (l *Delivery) observe(c *Conn, s *Request) {
-	l.io++
-	if s.Kind == KindWrite {
-		l.writes++
+func (d *delivery) observe(s *Request) {
+	d.io++
+	if s.kind == kindWrite {
+		d.writes++
 	}
-	took, polled := l.now(c)-s.began, s.isPolled()
-	if took != l.took || polled != l.polled {
-		l.flushDelays(c)
-		l.took, l.polled = took, polled
+	took, polled := d.now()-s.began, s.load().polled()
+	if took != d.took || polled != d.polled {
+		d.flushDelays()
+		d.took, d.polled = took, polled
 	}
-	l.same++
+	d.same++
 	if s.pace != nil {
 		s.pace.took(polled, took)
 	}
-	if polled && !l.unpolled.add(s.Index) {
-		c.Status.Polled.removeSome(l.unpolled)
-		l.unpolled = SomeRequests{}
-		l.unpolled.add(s.Index)
+	if polled && !d.unpolled.add(s.index) {
+		d.r.status.polled.removeSome(d.unpolled)
+		d.unpolled = someRequests{}
+		d.unpolled.add(s.index)
 	}
 }
 
-func (l *Delivery) flushDelays(c *Conn) {
+func (d *delivery) flushDelays() {
 	switch {
-	case l.same == 0:
-	case l.polled:
-		c.Counts.Polled.ObserveMany(time.Duration(l.took), l.same)
+	case d.same == 0:
+	case d.polled:
+		d.r.counts.Polled.ObserveMany(time.Duration(d.took), d.same)
 	default:
-		c.Counts.Interrupt.ObserveMany(time.Duration(l.took), l.same)
+		d.r.counts.Interrupt.ObserveMany(time.Duration(d.took), d.same)
 	}
-	l.same = 0
+	d.same = 0
 }
 
-// flushCounts adds up the observations.
-func (l *Delivery) flushCounts(c *Conn) {
-	if l.io == 0 {
+// flushCounts adds the observations to the counters.
+func (d *delivery) flushCounts() {
+	if d.io == 0 {
 		return
 	}
-	l.flushDelays(c)
-	c.Seen.Add(int64(l.io))
-	if l.writes > 0 {
-		c.Unanswered.Add(-int64(l.writes))
+	d.flushDelays()
+	d.r.count.seen.Add(int64(d.io))
+	if d.writes > 0 {
+		d.r.count.unanswered.Add(-int64(d.writes))
 	}
-	c.Status.Polled.removeSome(l.unpolled)
-	l.unpolled = SomeRequests{}
-	l.io, l.writes = 0, 0
+	d.r.status.polled.removeSome(d.unpolled)
+	d.unpolled = someRequests{}
+	d.io, d.writes = 0, 0
 }
 
-// add adds an operation to the group of its queue. It hands over the groups that are there if
-// no other is left.
-func (l *Delivery) add(c *Conn, t *Ticket) {
-	if l.used == 0 || l.groups[l.used-1].to != t.To {
-		if l.used == len(l.groups) {
-			l.HandOver(c)
+// add adds a ticket to the group of its Arrivals. It hands over the groups that are there if none
+// is left.
+func (d *delivery) add(t *Ticket) {
+	if d.used == 0 || d.groups[d.used-1].to != t.To {
+		if d.used == len(d.groups) {
+			d.handOver()
 		}
-		l.groups[l.used] = group{to: t.To, oldest: t}
-		l.used++
+		d.groups[d.used] = group{to: t.To, oldest: t}
+		d.used++
 	}
-	g := &l.groups[l.used-1]
-	t.Next, g.newest = g.newest, t
+	g := &d.groups[d.used-1]
+	t.next, g.newest = g.newest, t
 	g.n++
 }
 
-// place gives the answer to the operation of entry s, which is settling, and frees the entry.
-func (l *Delivery) place(c *Conn, s *Request, ios wire.IOStatusBlock) {
-	t := s.Op
-	t.Owner.Deliver(s, ios)
+// place gives the answer to the operation of s, which is settling, and frees the request.
+func (d *delivery) place(s *Request, ios wire.IOStatusBlock) {
+	t := s.ticket
+	t.Owner.Deliver(s.bounce, ios)
 	t.Owner.Answer(ios, nil)
-	l.add(c, t)
-	s.drop()
-	if c.Credits.work.Load() {
-		l.HandOver(c) // before another call can take the entry
-		c.Release(s)
+	d.add(t)
+	if d.r.credits.work.Load() {
+		s.drop()
+		d.handOver() // before the entry can be another request's
+		d.r.credits.release(s)
 		return
 	}
-	s.renew()
-	if !l.free.add(s.Index) {
-		l.HandOver(c) // this operation, too
-		var one SomeRequests
-		one.add(s.Index)
-		c.Unused(one)
+	s.free()
+	if !d.free.add(s.index) {
+		d.handOver() // this operation too
+		var one someRequests
+		one.add(s.index)
+		d.r.credits.putBack(one)
 	}
 }
 
-// HandOver counts the answers, hands the operations to their queues, frees the entries, and
-// wakes the queues, in this order. A goroutine that finds its operation in an entry must not
-// take the next request of the entry for its own.
-func (l *Delivery) HandOver(c *Conn) {
-	l.flushCounts(c)
-	if l.used == 0 {
+// handOver counts the answers, hands the tickets to their Arrivals, frees the entries, and wakes
+// the goroutines, in this order. A goroutine that finds its ticket in an entry must not take the
+// next request of the entry for its own.
+func (d *delivery) handOver() {
+	d.flushCounts()
+	if d.used == 0 {
 		return
 	}
-	groups := l.groups[:l.used]
+	groups := d.groups[:d.used]
 	for i := range groups {
-		groups[i].to.Returns(groups[i].newest, groups[i].oldest)
+		groups[i].to.push(groups[i].newest, groups[i].oldest)
 	}
-	c.Unused(l.free)
-	l.used, l.free = 0, SomeRequests{}
+	d.r.credits.putBack(d.free)
+	d.used, d.free = 0, someRequests{}
 	for i := range groups {
 		to, n := groups[i].to, groups[i].n
 		groups[i] = group{}
-		if to.Call && c.Queue.gathers {
-			c.Queue.returning.Add(1)
+		if to.Call && !d.r.send.direct {
+			d.r.send.returning.Add(1)
 		}
-		to.Arrived(n)
+		to.arrived(n)
 	}
 }

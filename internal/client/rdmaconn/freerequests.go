@@ -13,36 +13,36 @@ import (
 // use.
 type freeRequests struct {
 	requests []Request
-	Set      requestSet
-	Waiting  atomic.Int32 // the length of queue; changes under mu
+	set      requestSet
+	waiting  atomic.Int32 // the length of queue; changes under mu
 
 	mu    sync.Mutex // guards the following fields
 	queue []chan *Request
 	spare []chan *Request // of those that have waited
 }
 
-func (f *freeRequests) Init(requests []Request) {
-	f.requests, f.Set = requests, NewRequestSet(len(requests))
+func (f *freeRequests) init(requests []Request) {
+	f.requests, f.set = requests, newRequestSet(len(requests))
 }
 
-// Size is how many there are.
-func (f *freeRequests) Size() (n int) {
-	for i := range f.Set {
-		n += bits.OnesCount64(f.Set[i].Load())
+// size is how many there are.
+func (f *freeRequests) size() (n int) {
+	for i := range f.set {
+		n += bits.OnesCount64(f.set[i].Load())
 	}
 	return n
 }
 
 // put adds one.
-func (f *freeRequests) put(s *Request) { f.putBack(SomeRequests{s.Index / 64, 1 << (s.Index % 64)}) }
+func (f *freeRequests) put(s *Request) { f.putBack(someRequests{s.index / 64, 1 << (s.index % 64)}) }
 
 // putBack adds some.
-func (f *freeRequests) putBack(some SomeRequests) {
-	if some.Members == 0 {
+func (f *freeRequests) putBack(some someRequests) {
+	if some.members == 0 {
 		return
 	}
-	f.Set[some.word].Or(some.Members)
-	if f.Waiting.Load() > 0 {
+	f.set[some.word].Or(some.members)
+	if f.waiting.Load() > 0 {
 		f.mu.Lock()
 		f.serveLocked()
 		f.mu.Unlock()
@@ -51,34 +51,34 @@ func (f *freeRequests) putBack(some SomeRequests) {
 
 // take takes one; nil says that there is none, or that others wait.
 func (f *freeRequests) take() *Request {
-	some := f.TakeSome(1)
-	return f.Next(&some)
+	some := f.takeSome(1)
+	return f.next(&some)
 }
 
-// TakeSome takes up to n, of those that are next to each other. There are none if others
+// takeSome takes up to n, of those that are next to each other. There are none if others
 // wait.
-func (f *freeRequests) TakeSome(n int) SomeRequests {
-	if f.Waiting.Load() > 0 {
-		return SomeRequests{}
+func (f *freeRequests) takeSome(n int) someRequests {
+	if f.waiting.Load() > 0 {
+		return someRequests{}
 	}
-	return f.Set.takeSome(n)
+	return f.set.takeSome(n)
 }
 
-// Next takes one of some that were taken, or returns nil.
-func (f *freeRequests) Next(some *SomeRequests) *Request {
-	if some.Members == 0 {
+// next takes one of some that were taken, or returns nil.
+func (f *freeRequests) next(some *someRequests) *Request {
+	if some.members == 0 {
 		return nil
 	}
-	i := 64*some.word + bits.TrailingZeros64(some.Members)
-	some.Members &= some.Members - 1
+	i := 64*some.word + bits.TrailingZeros64(some.members)
+	some.members &= some.members - 1
 	return &f.requests[i]
 }
 
 // serveLocked gives the free entries to the waiting calls.
 func (f *freeRequests) serveLocked() {
 	for len(f.queue) > 0 {
-		some := f.Set.takeSome(1)
-		s := f.Next(&some)
+		some := f.set.takeSome(1)
+		s := f.next(&some)
 		if s == nil {
 			return
 		}
@@ -90,7 +90,7 @@ func (f *freeRequests) serveLocked() {
 // leaveLocked takes the one at place i out of the queue.
 func (f *freeRequests) leaveLocked(i int) {
 	f.queue = slices.Delete(f.queue, i, i+1)
-	f.Waiting.Add(-1)
+	f.waiting.Add(-1)
 }
 
 // join begins to wait: an entry comes by the channel, which the caller passes to leave in any case.
@@ -104,7 +104,7 @@ func (f *freeRequests) join() chan *Request {
 		place = make(chan *Request, 1)
 	}
 	f.queue = append(f.queue, place)
-	f.Waiting.Add(1) // before the set is looked at: put looks here after that
+	f.waiting.Add(1) // before the set is looked at: put looks here after that
 	f.serveLocked()
 	return place
 }
@@ -118,7 +118,7 @@ func (f *freeRequests) leave(place chan *Request) {
 	}
 	select {
 	case s := <-place:
-		f.Set.Add(s.Index)
+		f.set.add(s.index)
 		f.serveLocked()
 	default:
 	}

@@ -14,9 +14,9 @@ import (
 func freeOf(n int) *freeRequests {
 	requests := make([]Request, n)
 	f := new(freeRequests)
-	f.Init(requests)
+	f.init(requests)
 	for i := range requests {
-		requests[i].Index = i
+		requests[i].index = i
 		f.put(&requests[i])
 	}
 	return f
@@ -29,16 +29,16 @@ func TestFreeRequestsModel(t *testing.T) {
 		f, taken := freeOf(n), map[int]*Request{}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			want := rapid.IntRange(1, 80).Draw(t, "want")
-			some := f.TakeSome(want)
-			if k := bits.OnesCount64(some.Members); k > want || k == 0 && len(taken) < n {
+			some := f.takeSome(want)
+			if k := bits.OnesCount64(some.members); k > want || k == 0 && len(taken) < n {
 				t.Fatalf("%d of %d, while %d of %d are taken", k, want, len(taken), n)
 			}
 			for use := rapid.IntRange(0, want).Draw(t, "use"); use > 0; use-- {
-				if s := f.Next(&some); s != nil {
-					if taken[s.Index] != nil {
-						t.Fatalf("%d was taken twice", s.Index)
+				if s := f.next(&some); s != nil {
+					if taken[s.index] != nil {
+						t.Fatalf("%d was taken twice", s.index)
 					}
-					taken[s.Index] = s
+					taken[s.index] = s
 				}
 			}
 			f.putBack(some)
@@ -48,8 +48,8 @@ func TestFreeRequestsModel(t *testing.T) {
 					delete(taken, i)
 				}
 			}
-			if f.Size() != n-len(taken) {
-				t.Fatalf("%d are free, want %d", f.Size(), n-len(taken))
+			if f.size() != n-len(taken) {
+				t.Fatalf("%d are free, want %d", f.size(), n-len(taken))
 			}
 		}
 	})
@@ -57,7 +57,7 @@ func TestFreeRequestsModel(t *testing.T) {
 
 // Waiters are served in order and before a caller that does not wait; the request of a waiter
 // that leaves goes to the next.
-func TestFreeRequestsOrder(t *testing.T) {
+func TestFreeRequestsServeWaitersInOrder(t *testing.T) {
 	f := freeOf(1)
 	s := f.take()
 	first, second, third := f.join(), f.join(), f.join()
@@ -75,7 +75,7 @@ func TestFreeRequestsOrder(t *testing.T) {
 	}
 	f.put(<-third)
 	f.leave(third)
-	if f.Size() != 1 || f.take() != s {
+	if f.size() != 1 || f.take() != s {
 		t.Fatal("it is not there any more")
 	}
 	if again := f.join(); len(again) != 0 || len(f.queue) != 1 {
@@ -84,15 +84,15 @@ func TestFreeRequestsOrder(t *testing.T) {
 }
 
 // Many take, wait and give back; each entry has one owner, and no call waits for ever.
-func TestFreeRequestsTogether(t *testing.T) {
+func TestFreeRequestsHaveOneOwner(t *testing.T) {
 	f := freeOf(3)
 	var owners [3]atomic.Int32
 	hold := func(s *Request) {
-		if owners[s.Index].Add(1) != 1 {
-			t.Errorf("request %d has two owners", s.Index)
+		if owners[s.index].Add(1) != 1 {
+			t.Errorf("request %d has two owners", s.index)
 		}
 		runtime.Gosched()
-		owners[s.Index].Add(-1)
+		owners[s.index].Add(-1)
 		f.put(s)
 	}
 	var all sync.WaitGroup
@@ -111,12 +111,37 @@ func TestFreeRequestsTogether(t *testing.T) {
 		all.Go(func() {
 			for range 500 {
 				f.leave(f.join())
-				f.putBack(f.TakeSome(2))
+				f.putBack(f.takeSome(2))
 			}
 		})
 	}
 	all.Wait()
-	if f.Size() != 3 || f.Waiting.Load() != 0 {
-		t.Errorf("%d are free, %d wait", f.Size(), f.Waiting.Load())
+	if f.size() != 3 || f.waiting.Load() != 0 {
+		t.Errorf("%d are free, %d wait", f.size(), f.waiting.Load())
 	}
+}
+
+func TestRequestSetModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const n = 200
+		set, want := newRequestSet(n), map[int]bool{}
+		for _, i := range rapid.SliceOf(rapid.IntRange(-n+1, n-1)).Draw(t, "changes") {
+			if i >= 0 {
+				set.add(i)
+				want[i] = true
+			} else {
+				set.remove(-i)
+				delete(want, -i)
+			}
+		}
+		count := 0
+		set.each(func(i int) {
+			if count++; !want[i] {
+				t.Fatalf("%d is not a member", i)
+			}
+		})
+		if count != len(want) || set.empty() != (len(want) == 0) {
+			t.Fatalf("%d members, want %d", count, len(want))
+		}
+	})
 }

@@ -3,7 +3,7 @@ package rdmaconn
 import "testing"
 
 // Source: [OP-112]
-func TestTooOld(t *testing.T) {
+func TestWritesTooManyMessagesAgoAreNotReplayed(t *testing.T) {
 	for _, tc := range []struct {
 		recent, number uint64
 		want           bool
@@ -13,8 +13,8 @@ func TestTooOld(t *testing.T) {
 		{99_990, 99_989, false}, {99_990, 100_000 - maxFarBehind, false}, {99_990, 100_000 - maxFarBehind - 1, true},
 		{90_000, 90_000, false}, {90_000, 89_999, true},
 	} {
-		c := &Conn{priorFirst: tc.recent}
-		c.Queue.seq = 100_000
+		c := new(Conn)
+		c.priorFirst, c.send.seq = tc.recent, 100_000
 		if c.TooOld(tc.number) != tc.want {
 			t.Errorf("%+v", tc)
 		}

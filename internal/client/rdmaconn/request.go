@@ -4,29 +4,23 @@ import (
 	"sync/atomic"
 
 	"lwio/internal/client/barrier"
-	"lwio/internal/poller"
-	"lwio/internal/wire"
 	"lwio/rdma"
 )
 
-// RequestState is where an entry is in its life.
-// The package comment has the picture.
+// requestState is the state of an entry of the request table. The package comment has the
+// picture.
 //
-// An entry is a credit: it stays taken until the server has answered, also
-// after the call has left. When the connection is down, pending and abandoned entries
-// become dead. [OP-66] [OP-94a] [OP-113]
-type RequestState uint64
+// An entry is a credit. It stays taken until the server has answered, also after the
+// operation has left. [OP-66] [OP-94a] [OP-113]
+type requestState uint64
 
 // The states of an entry.
 const (
-	requestFree      RequestState = iota
-	RequestPending                // posted, a call waits
-	RequestSettling               // the result is being written, or the call has it already
-	RequestDone                   // answered; the result is the waiter's
-	requestExpired                // Config.Timeout passed; the waiter does not know yet
-	requestLate                   // answered after it expired
-	RequestAbandoned              // no call waits
-	RequestDead                   // the connection is down, or the credit was retired
+	requestFree      requestState = iota
+	requestPending                // posted; an operation waits for the answer
+	requestSettling               // one goroutine places the answer, or takes the request back
+	requestAbandoned              // posted; no operation waits for the answer
+	requestDead                   // the connection is down
 )
 
 // requestKind is the meaning of the answer.
@@ -34,129 +28,160 @@ type requestKind uint8
 
 // The kinds of requests.
 const (
-	kindControl requestKind = iota // AUTH, REGISTER, CLOSE
-	KindRead
-	KindWrite
+	kindControl requestKind = iota // AUTH, REGISTER, CLOSE, CANCEL
+	kindRead
+	kindWrite
 	kindGrow   // the CREDIT message that answers a positive delta
 	kindRetire // a CREDIT message that gives up its credit
 	kindWakeUp // an INTERRUPT
 )
 
 // io reports whether the server counts the request as I/O.
-func (k requestKind) io() bool { return k == KindRead || k == KindWrite }
+func (k requestKind) io() bool { return k == kindRead || k == kindWrite }
 
-// Request is one credit and all that one request in flight needs. Its owner writes
-// the plain fields between acquire and post, the goroutine that finishes the request after it
-// settled the state, the waiter after it saw RequestDone.
+// Request is an entry of the request table: one credit, with the state and the memory of one
+// request in flight. The goroutine that took the credit writes the plain fields until the
+// request is posted. Then they belong to the goroutine that settles the request.
 type Request struct {
-	Index int
-	// Word is generation<<8 | polledBit | state; the generation is part of the
-	// cookie, so that an answer to an earlier request of the entry is noticed.
-	Word atomic.Uint64
-	// Block is where the answer to a polled request appears. The server can write
-	// it at any time. [OP-89]
-	Block *atomic.Uint64
-	// Tick is the watchdog's clock at the time of the post, or untimed.
-	Tick atomic.Int64
-	// Waiter is where the call waits.
-	Waiter poller.Waiter
-	// began is the connection's clock at the time of the post, in nanoseconds.
-	began int64
-	// pace is where the delay is noted, or nil.
-	pace *pace
+	index int
+	word  atomic.Uint64 // a requestWord
+	// block is the status block of a polled request. The server can write it at any time. [OP-89]
+	block *atomic.Uint64
+	tick  atomic.Int64 // of the watchdog at the post, or untimed
 
-	Fid    uint16 // of I/O until that is cancelled, else 0; the waiter's, else guarded by sendQueue.Mu
-	Kind   requestKind
-	Own    bool           // the call has a deadline of its own
-	Want   uint32         // bytes asked for or sent
-	Epoch  *barrier.Epoch // of a write
-	Buffer *BufferRegion  // that a read goes to or a write is gathered from, or nil
-	Op     *Ticket        // of I/O, while a queue waits for it, else nil
-	Number uint64         // of the message
-	Round  uint64         // of posts, that the message goes with
-	Again  bool           // the message was sent on an earlier connection, with that number
-	result wire.IOStatusBlock
+	began int64 // the connection's clock at the post, in nanoseconds
+	pace  *pace // where the delay is noted, or nil
 
-	Sges   []rdma.SGE // of the message, from the queue to the post
-	Send   []byte     // header and, for small writes, data
-	Bounce []byte     // where small reads arrive
+	kind  requestKind
+	timed bool // the caller has a deadline of its own
+	again bool // the message was sent on an earlier connection, with that number
+	// fid is the file id of I/O until a CANCEL names it, else 0. Guarded by sendQueue.mu after
+	// the post.
+	fid    uint16
+	want   uint32 // bytes asked for or sent
+	number uint64 // of the message
+	round  uint64 // of posts, that the message goes with
+
+	ticket *Ticket        // of the operation that waits, or nil
+	buffer *BufferRegion  // that a read goes to or a write is gathered from, or nil
+	epoch  *barrier.Epoch // of a write that was given up
+
+	sges   []rdma.SGE // of the message, from the queue to the post
+	send   []byte     // header and, for small writes, data
+	bounce []byte     // where the data of small reads arrives
 	sendAt int        // offset of send in its region
-	LandAt int        // offset of bounce in its region
+	landAt int        // offset of bounce in its region
 }
 
 // untimed is the tick of a request that the watchdog leaves alone.
 const untimed = 1 << 62
 
-// The layout of Request.Word and of cookies.
+// requestWord is generation<<8 | polledBit | state. The generation numbers the requests of an
+// entry. It is part of the cookie, so that an answer to an earlier request is noticed.
+type requestWord uint64
+
+// The layout of a requestWord and of cookies.
 const (
 	stateBits   = 8
 	polledBit   = 1 << (stateBits - 1) // the answer is a status block
-	StateMask   = polledBit - 1
-	IndexBits   = 16
-	IndexMask   = 1<<IndexBits - 1
-	generations = 1 << (64 - IndexBits) // the cookie holds as many
+	stateMask   = polledBit - 1
+	indexBits   = 16
+	indexMask   = 1<<indexBits - 1
+	generations = 1 << (64 - indexBits) // the cookie holds as many
 )
 
-// State returns the state of the entry.
-func (s *Request) State() RequestState { return RequestState(s.Word.Load() & StateMask) }
+func (w requestWord) state() requestState { return requestState(w & stateMask) }
+func (w requestWord) polled() bool        { return w&polledBit != 0 }
+func (w requestWord) generation() uint64  { return uint64(w >> stateBits) }
 
-// isOutstanding reports whether the answer of the server is outstanding in this state.
-func (st RequestState) isOutstanding() bool {
-	return st == RequestPending || st == requestExpired || st == RequestAbandoned
+// isOutstanding reports whether the request is posted and its answer was not seen.
+func (w requestWord) isOutstanding() bool {
+	st := w.state()
+	return st == requestPending || st == requestAbandoned
 }
 
-// Generation numbers the requests of the entry.
-func (s *Request) Generation() uint64 { return s.Word.Load() >> stateBits }
+// with is the word with another state.
+func (w requestWord) with(st requestState) requestWord { return w&^stateMask | requestWord(st) }
 
-// Ready reports whether the waiter need not wait any longer.
-func (s *Request) Ready() bool {
-	st := s.State()
-	return st != RequestPending && st != RequestSettling
-}
+// load returns the word now.
+func (s *Request) load() requestWord { return requestWord(s.word.Load()) }
 
-// isPolled reports whether the answer to the request is a status block.
-func (s *Request) isPolled() bool { return s.Word.Load()&polledBit != 0 }
-
-// to changes the state if it is from, in the same generation.
-func (s *Request) to(from, next RequestState) bool {
-	w := s.Word.Load()
-	if RequestState(w&StateMask) != from {
-		return false
-	}
-	return s.Word.CompareAndSwap(w, w&^StateMask|uint64(next))
-}
-
-// Set changes the state of an entry that no other goroutine can change now.
-func (s *Request) Set(next RequestState) { s.Word.Store(s.Word.Load()&^StateMask | uint64(next)) }
-
-// Start makes the request outstanding, in the state as.
-func (s *Request) Start(as RequestState, polled bool) {
-	w := s.Word.Load()>>stateBits<<stateBits | uint64(as)
+// start makes a free request outstanding: pending or abandoned.
+func (s *Request) start(as requestState, polled bool) {
+	w := s.load() >> stateBits << stateBits
 	if polled {
 		w |= polledBit
 	}
-	s.Word.Store(w)
+	s.word.Store(uint64(w.with(as)))
 }
 
-// renew starts the next generation in the state free.
-func (s *Request) renew() {
-	gen := s.Word.Load()>>stateBits + 1
-	s.Word.Store(gen << stateBits)
+// settle moves an outstanding request from the word w to settling. False says that another
+// goroutine changed the word. The fields of the request then belong to the caller.
+func (s *Request) settle(w requestWord) bool {
+	return s.word.CompareAndSwap(uint64(w), uint64(w.with(requestSettling)))
+}
+
+// abandon leaves a settling request to the server: its answer frees the entry.
+func (s *Request) abandon() { s.set(requestAbandoned) }
+
+// kill ends a request that gets no answer, as the connection is down.
+func (s *Request) kill() { s.set(requestDead) }
+
+// set changes the state of a request that no other goroutine can change now.
+func (s *Request) set(next requestState) { s.word.Store(uint64(s.load().with(next))) }
+
+// free makes the entry ready for its next request, and ends the epoch of an abandoned write.
+func (s *Request) free() {
+	s.drop()
+	s.word.Store((s.load().generation() + 1) << stateBits)
+}
+
+// drop lets go of the operation, its Buffer and its epoch.
+func (s *Request) drop() {
+	s.buffer, s.ticket = nil, nil
+	if s.epoch != nil {
+		s.epoch.End()
+		s.epoch = nil
+	}
 }
 
 // cookie names the entry and its generation; it is never 0. [OP-73]
 func (s *Request) cookie() uint64 {
-	return (s.Word.Load()>>stateBits)%generations<<IndexBits | uint64(s.Index+1)
+	return s.load().generation()%generations<<indexBits | uint64(s.index+1)
 }
 
 // immediate is unique among the requests in flight. [OP-85]
 func (s *Request) immediate() uint32 { return uint32(s.cookie()) }
 
-// drop ends the epoch of a write.
-func (s *Request) drop() {
-	s.Buffer, s.Op = nil, nil
-	if s.Epoch != nil {
-		s.Epoch.End()
-		s.Epoch = nil
+// Body is the empty memory behind the header of the message, to append the message's body to.
+func (s *Request) Body() []byte { return s.send[headerSize:headerSize] }
+
+// Gather is the empty list of the parts of memory that the message is gathered from.
+func (s *Request) Gather() []rdma.SGE { return s.sges[1:1] }
+
+// requestTable has an entry for each request that may be in flight.
+type requestTable struct {
+	entries []Request
+	free    freeRequests
+}
+
+// init makes n entries with room for a number of scatter/gather elements each.
+func (t *requestTable) init(n, sges int) {
+	t.entries = make([]Request, n)
+	t.free.init(t.entries)
+	for i := range t.entries {
+		s := &t.entries[i]
+		s.index = i
+		s.sges = make([]rdma.SGE, sges)
+		s.free()
 	}
+}
+
+// ofCookie returns the entry that a cookie, or immediate data, names; nil if there is none.
+// The caller compares the generation.
+func (t *requestTable) ofCookie(v uint64) *Request {
+	if i := int(v&indexMask) - 1; i >= 0 && i < len(t.entries) {
+		return &t.entries[i]
+	}
+	return nil
 }

@@ -8,13 +8,13 @@ import (
 // requestSet is a set of entries by their index. Safe for concurrent use.
 type requestSet []atomic.Uint64
 
-// NewRequestSet returns an empty set for entries 0 to n-1.
-func NewRequestSet(n int) requestSet { return make(requestSet, (n+63)/64) }
+// newRequestSet returns an empty set for entries 0 to n-1.
+func newRequestSet(n int) requestSet { return make(requestSet, (n+63)/64) }
 
-func (s requestSet) Add(i int)    { s[i/64].Or(1 << (i % 64)) }
-func (s requestSet) Remove(i int) { s[i/64].And(^(uint64(1) << (i % 64))) }
+func (s requestSet) add(i int)    { s[i/64].Or(1 << (i % 64)) }
+func (s requestSet) remove(i int) { s[i/64].And(^(uint64(1) << (i % 64))) }
 
-func (s requestSet) Empty() bool {
+func (s requestSet) empty() bool {
 	for i := range s {
 		if s[i].Load() != 0 {
 			return false
@@ -32,41 +32,47 @@ func (s requestSet) each(do func(i int)) {
 	}
 }
 
-// SomeRequests are members of one word of a set.
-type SomeRequests struct {
+// Credits are credits that a goroutine has taken and not used.
+type Credits = someRequests
+
+// Empty reports whether there are none.
+func (m someRequests) Empty() bool { return m.members == 0 }
+
+// someRequests are members of one word of a set.
+type someRequests struct {
 	word    int
-	Members uint64
+	members uint64
 }
 
 // add adds a member; false says that it is of another word.
-func (m *SomeRequests) add(i int) bool {
-	if m.Members != 0 && m.word != i/64 {
+func (m *someRequests) add(i int) bool {
+	if m.members != 0 && m.word != i/64 {
 		return false
 	}
 	m.word = i / 64
-	m.Members |= 1 << (i % 64)
+	m.members |= 1 << (i % 64)
 	return true
 }
 
 // addSome and removeSome add and remove members.
-func (s requestSet) addSome(m SomeRequests) {
-	if m.Members != 0 {
-		s[m.word].Or(m.Members)
+func (s requestSet) addSome(m someRequests) {
+	if m.members != 0 {
+		s[m.word].Or(m.members)
 	}
 }
 
-func (s requestSet) removeSome(m SomeRequests) {
-	if m.Members != 0 {
-		s[m.word].And(^m.Members)
+func (s requestSet) removeSome(m someRequests) {
+	if m.members != 0 {
+		s[m.word].And(^m.members)
 	}
 }
 
-// RequestsAtOnce is how many takeSome can take.
-const RequestsAtOnce = 64
+// requestsAtOnce is how many takeSome can take.
+const requestsAtOnce = 64
 
 // takeSome removes up to n members of one word, and returns them; none says that the set
 // is empty.
-func (s requestSet) takeSome(n int) SomeRequests {
+func (s requestSet) takeSome(n int) someRequests {
 	for i := range s {
 		for w := s[i].Load(); w != 0; w = s[i].Load() {
 			rest := w
@@ -74,9 +80,9 @@ func (s requestSet) takeSome(n int) SomeRequests {
 				rest &= rest - 1
 			}
 			if s[i].CompareAndSwap(w, rest) {
-				return SomeRequests{i, w &^ rest}
+				return someRequests{i, w &^ rest}
 			}
 		}
 	}
-	return SomeRequests{}
+	return someRequests{}
 }

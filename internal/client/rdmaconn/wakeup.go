@@ -2,70 +2,58 @@ package rdmaconn
 
 import (
 	"lwio/internal/client/base"
+	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
-	"lwio/rdma"
 )
 
-// arm asks the server for a wake-up, as the poller is about to sleep while polled
-// requests are outstanding, unless it was asked already. After it reported true the
-// caller looks once more before it sleeps.
-//
-// P, the number of I/O requests that were sent and not seen complete, is taken
-// where messages get their order, so that the server, which compares it with its
-// outstanding requests, knows whether the client has missed a completion.
+// deviceBusy answers an INTERRUPT while another one waits.
+const deviceBusy = uint32(ntstatus.DeviceBusy)
+
+// arm asks the server for a wake-up by INTERRUPT, if polled requests are outstanding and no
+// INTERRUPT is. A poller that is about to sleep calls it, and looks once more after true.
 //
 // Source: [LWIO §Wakeup], [LWIO claim 21], [OP-93a], [OP-93b], [OP-93c], [OP-93f]
-func (c *Conn) arm() bool {
-	if c.Status.Polled.Empty() || !c.Status.armed.CompareAndSwap(false, true) {
+func (k *credits) arm() bool {
+	if k.status.polled.empty() {
 		return false
 	}
-	s := c.Credits.forWakeUp()
-	if s == nil || !c.postWakeUp(s) {
-		c.Status.armed.Store(false)
+	s := k.takeWakeUp()
+	if s == nil {
+		return false
+	}
+	if !k.send.postWakeUp(s) {
+		k.armed.Store(false)
 		return false
 	}
 	return true
 }
 
-// ArmForOthers is called by a goroutine that depends on answers that it does not wait for itself:
-// if the poller sleeps, it ensures that they end the sleep.
-func (c *Conn) ArmForOthers() {
-	if c.Progress.asleep.Load() {
-		c.arm()
-	}
-}
-
-// postWakeUp sends INTERRUPT in the entry that is kept for it.
-func (c *Conn) postWakeUp(s *Request) bool {
-	s.Kind, s.Own, s.Want = kindWakeUp, true, 0
-	c.Queue.Mu.Lock()
-	pending := c.Queue.sent.Load() - c.Seen.Load()
-	if pending <= 0 || c.IsDown() {
-		c.Queue.Mu.Unlock()
+// postWakeUp sends INTERRUPT in the entry that is kept for it. It says how many I/O requests were
+// sent and not seen complete. The number is taken under mu, which orders messages: the server
+// compares it with its outstanding requests, and so knows whether the client has missed a
+// completion.
+func (q *sendQueue) postWakeUp(s *Request) bool {
+	s.kind, s.timed, s.want = kindWakeUp, true, 0
+	q.mu.Lock()
+	n := q.count.inFlight()
+	if n <= 0 || q.life.IsDown() {
+		q.mu.Unlock()
 		return false
 	}
-	h := wire.NewInterrupt(int(pending))
-	c.QueueLocked(s, &h, &Payload{}, RequestAbandoned, 0)
-	c.StartPosting()
+	h := wire.NewInterrupt(int(n))
+	q.addLocked(s, &h, &Payload{}, requestAbandoned, 0, 0)
+	q.postLocked()
 	return true
 }
 
 // wokenUp ends an INTERRUPT. Precondition: progress.mu is held.
-func (c *Conn) wokenUp(s *Request, status uint32) error {
-	if status != 0 && status != DeviceBusy {
+func (r *receiver) wokenUp(s *Request, status uint32) error {
+	if status != 0 && status != deviceBusy {
 		return base.ProtocolError("the server answered INTERRUPT with status %#x", status)
 	}
-	c.Progress.woken = true
-	c.Counts.Wakeups.Add(1)
-	s.renew()
-	c.Status.armed.Store(false)
-	c.Credits.afterWakeUp(c)
+	r.woken = true
+	r.counts.Wakeups.Add(1)
+	s.free()
+	r.credits.returnWakeUp()
 	return nil
-}
-
-// statusAddr is where the status block of an entry lies for the server.
-func (m *messageMemory) statusAddr(s *Request) rdma.RemoteAddr {
-	at := m.statusMR.RemoteAddr()
-	at.Addr += uint64(s.Index) * wire.IOStatusBlockSize
-	return at
 }
