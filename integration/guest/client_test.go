@@ -126,7 +126,7 @@ func TestPrivateData(t *testing.T) {
 // TestRevision1Client pings the kernel's server in revision 1: that knows no number
 // of reads there, takes it for none, fails to read, and must be seen to give up.
 //
-// Source: [RFC 5044 §7.1], [RFC 6581 §9.2]
+// Source: [RFC 5044 §7.1], [RFC 6581 §9.1]
 func TestRevision1Client(t *testing.T) {
 	g := boot(t)
 	siw(t, g)

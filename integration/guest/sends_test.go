@@ -104,7 +104,7 @@ func TestSiwSpeaksFirst(t *testing.T) {
 // as the kernel's first message has arrived, which it sends where it asked for
 // that.
 //
-// Source: [RFC 6581 §9.3]
+// Source: [RFC 6581 §9.2]
 func TestWeSpeakFirst(t *testing.T) {
 	g := boot(t)
 	siw(t, g, "peer_to_peer=Y")

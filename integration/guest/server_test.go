@@ -149,7 +149,7 @@ func TestServerRejectsSiw(t *testing.T) {
 // TestReadLimit posts many reads at once to a kernel program that takes one at a
 // time, and would end the connection for one more.
 //
-// Source: [RFC 6581 §9.2], [RFC 5040 §5.1]
+// Source: [RFC 6581 §9.1], [RFC 5040 §5.2]
 func TestReadLimit(t *testing.T) {
 	g := boot(t)
 	siw(t, g)

@@ -27,7 +27,7 @@ func applyAtomic(r *frame.AtomicRequest, word *uint64) uint64 {
 // messages, and queues the answer with the answers to reads. The peer needs both rights,
 // because it reads and changes the memory.
 //
-// Source: [RFC 7306 §5], [RFC 5042 §6.3.2]
+// Source: [RFC 7306 §5], [RFC 5042 §6.3.5]
 func (x *receiver) takeAtomicRequest(payload []byte) error {
 	req, err := frame.DecodeAtomicRequest(payload)
 	switch {

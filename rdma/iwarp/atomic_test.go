@@ -174,7 +174,7 @@ func TestInvalidAtomicEndsWithTerminate(t *testing.T) {
 
 // An atomic operation needs the rights of remote read and of remote write.
 //
-// Source: [RFC 5042 §6.3.2], [RFC 7306 §5]
+// Source: [RFC 5042 §6.3.5], [RFC 7306 §5]
 func TestAtomicNeedsBothRights(t *testing.T) {
 	for _, access := range []rdma.Access{rdma.AccessRemoteRead, rdma.AccessRemoteWrite, rdma.AccessLocalWrite | rdma.AccessRemoteRead} {
 		e, p := connectReads(t, CRCOn, readyWrite)
@@ -195,7 +195,7 @@ func TestAtomicNeedsBothRights(t *testing.T) {
 
 // Atomics and reads in progress count together.
 //
-// Source: [RFC 7306 §5], [RFC 6581 §9.2], [RFC 5042 §6.4.2]
+// Source: [RFC 7306 §5], [RFC 6581 §9.1], [RFC 5042 §6.4.3.3]
 func TestTooManyAtomicsEndTheConnection(t *testing.T) {
 	e, p := connectReads(t, CRCOn, readyWrite)
 	qp := e.qp.(*queuePair)

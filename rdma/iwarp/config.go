@@ -40,7 +40,7 @@ type Config struct {
 	// decides where segments end, and on a path of 1500 bytes the many small frames cost
 	// up to 40% of the rate. Use it for a peer whose adapter is faster with such frames.
 	//
-	// Source: [RFC 5044 §4.1]
+	// Source: [RFC 5044 §4.5]
 	SegmentAtMSS bool
 	// Markers asks for markers in the stream that this side receives. Markers cost time
 	// and serve only to test a peer. Markers that a peer asks for are always sent.

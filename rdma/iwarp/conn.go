@@ -226,7 +226,7 @@ func (c *conn) endingForData(err error) *ending {
 // half-closes. Then it waits until the peer has closed too, so that no reset destroys the
 // last sent data. DrainTimeout bounds these steps together.
 //
-// Source: [RFC 5040 §5.4], [RFC 5044 §8]
+// Source: [RFC 5040 §5.4], [RFC 5040 §6.2], [RFC 5044 §7.2]
 func (c *conn) shutdown(e *ending) {
 	defer c.nc.Close()
 	if e.abort {

@@ -85,7 +85,7 @@ func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma
 // dial opens a connection with the preferred revision. If the peer drops it, dial tries
 // again with revision 1.
 //
-// Source: [RFC 6581 §9.1]
+// Source: [RFC 6581 §10]
 func (a *adapter) dial(ctx context.Context, local, remote *net.TCPAddr, limits rdma.ReadLimits, private []byte) (net.Conn, *frame.Startup, *frame.Startup, error) {
 	cfg := &a.p.cfg
 	revisions := []uint8{2, 1}
@@ -150,7 +150,7 @@ var (
 
 // checkReply returns nil if a reply lets the connection begin.
 //
-// Source: [RFC 5044 §7.1.2 rule 3], [RFC 6581 §9.2]
+// Source: [RFC 5044 §7.1.2 rule 3], [RFC 6581 §9.1], [RFC 6581 §9.2]
 func checkReply(req, reply *frame.Startup) error {
 	switch {
 	case reply.Reject:
@@ -186,7 +186,7 @@ func (p *acceptance) Ends() softrdma.Ends { return endsOf(p.nc) }
 // private data is not sent. A peer that waits for the ready-to-receive message gets a
 // Terminate instead.
 //
-// Source: [RFC 5044 §7.1.2 rule 2], [RFC 6581 §9.3]
+// Source: [RFC 5044 §7.1.2 rule 2], [RFC 6581 §9.2]
 func (p *acceptance) Refuse([]byte) {
 	if p.reply.Enhanced != nil && p.reply.Enhanced.PeerToPeer {
 		p.a.terminate(p.nc, p.sent, p.reply, frame.FaultStartup)
@@ -198,7 +198,7 @@ func (p *acceptance) Refuse([]byte) {
 // Complete begins full operation. If both sides agreed on a ready-to-receive message,
 // Complete sends it.
 //
-// Source: [ND Connector.CompleteConnect], [RFC 6581 §9.3]
+// Source: [ND Connector.CompleteConnect], [RFC 6581 §9.2]
 func (p *acceptance) Complete(ctx context.Context, qp softrdma.Pair, end func(error)) (softrdma.Conn, error) {
 	pair := qp.(*queuePair)
 	crc := p.sent.CRC || p.reply.CRC
@@ -263,7 +263,7 @@ func (r *request) Refuse(private []byte) {
 // waits for it: it is the peer's CompleteConnect. Otherwise Accept returns at once, and
 // posted requests are held back until a frame arrives.
 //
-// Source: [ND Connector.Accept], [RFC 5044 §7.1.2 rule 4], [RFC 6581 §9.3]
+// Source: [ND Connector.Accept], [RFC 5044 §7.1.2 rule 4], [RFC 6581 §9.2]
 func (r *request) Accept(ctx context.Context, qp softrdma.Pair, limits rdma.ReadLimits, private []byte, end func(error)) (softrdma.Conn, error) {
 	pair := qp.(*queuePair)
 	reply := newReply(&r.a.p.cfg, &r.req, limits, private)

@@ -9,7 +9,7 @@ import (
 
 // The queue and the connections on it end. Other connections continue.
 //
-// Source: [ND CompletionQueue.Notify], [RFC 5042 §6.4.3.1]
+// Source: [ND CompletionQueue.Notify], [RFC 5042 §6.4.3.2]
 func TestCompletionQueueOverrunEndsConnections(t *testing.T) {
 	client, server := connect(t, nil, nil, shape{depth: 8, sge: 1, buf: 4096})
 	other, err := server.a.CreateCompletionQueue(4)

@@ -58,7 +58,7 @@ func (t *framer) init(c *conn, limit int) {
 // frameAll frames the messages of the batch, one after another. It frames requests, and
 // bursts of answers to the peer between them.
 //
-// Source: [RFC 5040 §5.3]
+// Source: [RFC 5040 §5.5]
 func (t *framer) frameAll() error {
 	defer t.regions.flush()
 	b := t.b

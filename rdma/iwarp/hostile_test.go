@@ -158,7 +158,7 @@ func TestSendWithoutReceiveEndsWithTerminate(t *testing.T) {
 
 // A write to a region without the right of remote write is refused.
 //
-// Source: [RFC 5042 §6.3.2]
+// Source: [RFC 5042 §6.3.5]
 func TestWriteToReadOnlyRegionIsRefused(t *testing.T) {
 	for _, access := range []rdma.Access{0, rdma.AccessLocalWrite, rdma.AccessRemoteRead, rdma.AccessReadSink | rdma.AccessLocalWrite} {
 		e, p := connectRaw(t, CRCOn)
@@ -179,7 +179,7 @@ func TestWriteToReadOnlyRegionIsRefused(t *testing.T) {
 
 // A token of another protection domain is refused.
 //
-// Source: [RFC 5042 §6.3.1]
+// Source: [RFC 5042 §6.1.1]
 func TestTokenOfOtherAdapterIsRefused(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	other := newSide(t, nil, shape{depth: 1, sge: 1, buf: 4096})
@@ -252,7 +252,7 @@ func TestFramesArriveByteByByte(t *testing.T) {
 // The end of the stream after a whole message is an orderly end. At any other byte it is
 // not.
 //
-// Source: [RFC 5044 §8], [RFC 5040 §5.4]
+// Source: [RFC 5044 §8], [RFC 5040 §6.2]
 func TestTruncatedStreamEndsTheConnection(t *testing.T) {
 	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
 		length := len(untagged(func(*frame.Segment) {}, 20)(nil, &rawPeer{}))

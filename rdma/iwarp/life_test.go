@@ -56,7 +56,7 @@ func TestDisconnectFlushesBothSides(t *testing.T) {
 
 // All requests end when the peer resets the connection.
 //
-// Source: [RFC 5040 §5.4], [ND §9 NdReceiveConnClosed]
+// Source: [RFC 5040 §6.2], [ND §9 NdReceiveConnClosed]
 func TestResetByPeerEndsAllRequests(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	e.recv(1, 0, 8)
@@ -235,7 +235,7 @@ func TestPostRefusesInvalidRequests(t *testing.T) {
 // Regions are closed while a peer writes to them. No byte changes after Close has
 // returned, and the connection ends.
 //
-// Source: [ND MemoryRegion.Deregister], [RFC 5042 §6.3.1]
+// Source: [ND MemoryRegion.Deregister], [RFC 5042 §6.3.3]
 func TestRegionCloseIsFinal(t *testing.T) {
 	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
 		cfg := &Config{CRC: crc}

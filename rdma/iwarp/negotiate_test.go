@@ -270,7 +270,7 @@ func (p *rawPeer) readyByRead(markers, marked, crc bool) {
 // A side that grants no reads still answers a Read that is the ready-to-receive message,
 // with and without numbers in the frames.
 //
-// Source: [RFC 6581 §9.2], [RFC 6581 §9.3]
+// Source: [RFC 6581 §9.1], [RFC 6581 §9.2]
 func TestReadyReadFitsWithoutReadLimits(t *testing.T) {
 	for _, c := range []struct{ request, reply []byte }{
 		{[]byte{0x80, 0, 0x40, 1}, []byte{0x80, 1, 0x40, 0}},

@@ -101,7 +101,7 @@ func (t *readTable) finish(o *readOut) bool {
 
 // full reports whether the peer has inbound or more reads and atomics in progress.
 //
-// Source: [RFC 5040 §5.2], [RFC 5042 §6.4.2], [RFC 7306 §5]
+// Source: [RFC 5040 §5.2], [RFC 5042 §6.4.3.3], [RFC 7306 §5]
 func (t *readTable) full(inbound int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -164,7 +164,7 @@ func (x *receiver) answerLater(a answer) {
 // takeReadRequest checks a Read Request of the peer and queues the answer. For a read of
 // no bytes it checks only the number of reads in progress.
 //
-// Source: [RFC 5040 §4.4], [RFC 5040 §5.2], [RFC 5042 §6.4.2]
+// Source: [RFC 5040 §4.4], [RFC 5040 §5.2], [RFC 5042 §6.4.3.3]
 func (x *receiver) takeReadRequest(payload []byte) error {
 	req, err := frame.DecodeReadRequest(payload)
 	if err != nil {

@@ -60,7 +60,7 @@ func readSegment(msn uint32) frame.Segment {
 
 // The ready-to-receive message may be a zero-length Read, which counts as a message.
 //
-// Source: [RFC 6581 §9.3]
+// Source: [RFC 6581 §9.2]
 func TestReadyMessageMayBeARead(t *testing.T) {
 	e, p := connectReads(t, CRCOn, readyRead)
 	fillRandom(e.buf, 1)
@@ -118,7 +118,7 @@ func TestInvalidReadEndsWithTerminate(t *testing.T) {
 
 // A region with only the right of remote write cannot be read.
 //
-// Source: [RFC 5042 §6.3.2]
+// Source: [RFC 5042 §6.3.5]
 func TestReadWithoutRightIsRefused(t *testing.T) {
 	e, p := connectReads(t, CRCOn, readyWrite)
 	mr, err := e.a.RegisterMemory(t.Context(), e.buf, rdma.AccessRemoteWrite)
@@ -133,7 +133,7 @@ func TestReadWithoutRightIsRefused(t *testing.T) {
 
 // One read above the limit ends the connection.
 //
-// Source: [RFC 6581 §9.2], [RFC 5042 §6.4.2]
+// Source: [RFC 6581 §9.1], [RFC 5042 §6.4.3.3]
 func TestTooManyReadsEndTheConnection(t *testing.T) {
 	e, p := connectReads(t, CRCOn, readyWrite)
 	e.recv(1, 0, 1)
@@ -244,7 +244,7 @@ func TestReadAnswersArriveInParts(t *testing.T) {
 
 // At most as many reads are sent as the peer accepts.
 //
-// Source: [RFC 6581 §9.2], [RFC 5040 §5.2]
+// Source: [RFC 6581 §9.1], [RFC 5040 §5.2]
 func TestReadsStayWithinOutboundLimit(t *testing.T) {
 	e, p := connectReads(t, CRCOn, readyWrite)
 	for i := range 4 {
@@ -277,7 +277,7 @@ func TestReadsStayWithinOutboundLimit(t *testing.T) {
 // The Terminate for a region that is closed during an answer carries the rest of the
 // read.
 //
-// Source: [RFC 5040 §4.8], [RFC 5042 §6.3.1]
+// Source: [RFC 5040 §4.8], [RFC 5042 §6.3.3]
 func TestClosedReadSourceEndsWithTerminate(t *testing.T) {
 	a := answer{req: frame.ReadRequest{SinkSTag: 1, SinkTO: 100, Size: 50, SourceSTag: 7, SourceTO: 1000}, msn: 3}
 	v := a.lost(20)
@@ -315,7 +315,7 @@ func TestClosedReadSourceEndsWithTerminate(t *testing.T) {
 
 // Requests of this side are sent between many answers.
 //
-// Source: [RFC 5040 §5.3]
+// Source: [RFC 5040 §5.5]
 func TestRequestsAreSentBetweenAnswers(t *testing.T) {
 	e, p := connectReads(t, CRCOff, readyWrite)
 	qp := e.qp.(*queuePair)

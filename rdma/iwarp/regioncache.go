@@ -7,7 +7,7 @@ import "lwio/rdma/internal/softrdma"
 // flushes it before it may wait. MemoryRegion.Close waits only for the frames in
 // progress. The zero value is empty.
 //
-// Source: [RFC 5042 §6.3.1]
+// Source: [RFC 5042 §6.3.3]
 type regionCache struct {
 	regions [2]*softrdma.Region // usually one for messages and one for data; the most recently used first
 }

@@ -14,7 +14,7 @@ import (
 // An acquired region stays referenced until flush, or until other regions replace it. A
 // closed region is not acquired again.
 //
-// Source: [RFC 5042 §6.3.1]
+// Source: [RFC 5042 §6.3.3]
 func TestRegionCacheHoldsItsLastTwoRegions(t *testing.T) {
 	d := softrdma.NewDomain("cache")
 	t.Cleanup(func() { d.Close() })

@@ -20,7 +20,7 @@ import (
 // A peer sees only the data that was sent to it. Memory of Alloc is zero. Padding is
 // zero, and so is the CRC field without CRC.
 //
-// Source: [RFC 5042 §6.3], [RFC 5044 §4.1]
+// Source: [RFC 5042 §6.3.2], [RFC 5044 §4.1]
 func TestSecurity09Stale(t *testing.T) {
 	e, p := connectReads(t, CRCOff, readyWrite)
 	for range 3 {
@@ -60,7 +60,7 @@ func TestSecurity09Stale(t *testing.T) {
 // The window is invalid before the message that invalidates it is delivered. The program
 // can then trust the content of the memory.
 //
-// Source: [RFC 5042 §6.3.1], [RFC 5040 §5.1]
+// Source: [RFC 5042 §6.3.3], [RFC 5040 §5.3]
 func TestSecurity10RevokeFirst(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	e.recv(1, 4096, 8)

@@ -138,7 +138,7 @@ func TestSecurity02Bounds(t *testing.T) {
 // A peer has only the rights of the region or window. No right implies another right, and
 // no right is given by default.
 //
-// Source: [RFC 5042 §6.3.2], [RFC 5040 §8.1.1]
+// Source: [RFC 5042 §6.3.5], [RFC 5040 §8.1.1]
 func TestSecurity03Rights(t *testing.T) {
 	const reads, writes = rdma.AccessRemoteRead, rdma.AccessRemoteWrite
 	for _, has := range []rdma.Access{0, rdma.AccessLocalWrite, rdma.AccessReadSink, reads, writes, reads | writes} {
@@ -170,7 +170,7 @@ func TestSecurity03Rights(t *testing.T) {
 // No byte changes after the result of an invalidate, or after Close of the region has
 // returned.
 //
-// Source: [RFC 5042 §6.3.1], [OP-111b]
+// Source: [RFC 5042 §6.3.3], [OP-111b]
 func TestSecurity04Revocation(t *testing.T) {
 	for _, crc := range []CRCPolicy{CRCOn, CRCOff} {
 		e, p := connectRawTo(t, &Config{CRC: crc, DrainTimeout: time.Millisecond})
@@ -266,7 +266,7 @@ func TestSecurity05Tokens(t *testing.T) {
 
 // A peer can invalidate only the windows of its own connection.
 //
-// Source: [RFC 5042 §6.3], [RFC 5040 §4.6]
+// Source: [RFC 5042 §6.3], [RFC 5040 §4.7]
 func TestSecurity06Invalidate(t *testing.T) {
 	for name, token := range map[string]func(e *side, p *rawPeer) uint32{
 		"region": func(e *side, _ *rawPeer) uint32 { return uint32(e.at(0).Token) },
@@ -300,7 +300,7 @@ func TestSecurity06Invalidate(t *testing.T) {
 // A completion queue that overruns ends the connections that use it, and no other
 // connections of the adapter.
 //
-// Source: [RFC 5042 §6.4.1], [ND CompletionQueue]
+// Source: [RFC 5042 §6.4.3.2], [ND CompletionQueue]
 func TestSecurity07Queues(t *testing.T) {
 	e, p := connectRaw(t, CRCOn)
 	cq, err := e.a.CreateCompletionQueue(1)
@@ -327,7 +327,7 @@ func TestSecurity07Queues(t *testing.T) {
 // A peer that requests reads without reading the answers makes this side keep at most the
 // agreed number of answers.
 //
-// Source: [RFC 5042 §6.4.2], [RFC 6581 §9.2]
+// Source: [RFC 5042 §6.4.3.3], [RFC 6581 §9.1]
 func TestSecurity08Reads(t *testing.T) {
 	e, p := connectReads(t, CRCOff, readyWrite)
 	fillRandom(e.buf, 8)

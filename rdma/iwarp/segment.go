@@ -100,7 +100,7 @@ func (x *receiver) acceptWrite() error {
 
 // acceptSend checks the sequence and finds the receive.
 //
-// Source: [RFC 5041 §7], [RFC 5040 §4.7]
+// Source: [RFC 5041 §7], [RFC 5040 §4.6]
 func (x *receiver) acceptSend() error {
 	s := &x.seg
 	if s.MSN != x.msn {

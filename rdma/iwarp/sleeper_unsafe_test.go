@@ -256,7 +256,7 @@ func TestCanceledWaitLeavesNoTrace(t *testing.T) {
 // After polls or waits have stopped, the connection is still served: writes appear, and
 // the end of the connection is detected.
 //
-// Source: [RFC 5040 §5.4]
+// Source: [RFC 5040 §6.2]
 func TestReaderReturnsWhenPollersStop(t *testing.T) {
 	for name, use := range map[string]func(t *testing.T, client, server *side) *conn{
 		"poll":   pollHot,

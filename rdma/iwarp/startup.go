@@ -64,7 +64,7 @@ func writeStartup(nc net.Conn, s *frame.Startup) error {
 
 // newRequest returns the request that opens a connection with the given revision.
 //
-// Source: [RFC 6581 §9.2]
+// Source: [RFC 6581 §9.1]
 func newRequest(cfg *Config, revision uint8, limits rdma.ReadLimits, private []byte) *frame.Startup {
 	s := &frame.Startup{Revision: revision, Markers: cfg.Markers, CRC: cfg.CRC != CRCOff, Private: private}
 	if revision == 2 {
@@ -84,7 +84,7 @@ func newRequest(cfg *Config, revision uint8, limits rdma.ReadLimits, private []b
 // messages this side prefers a Write, then a Send, then a Read. For a Read it must grant
 // one read.
 //
-// Source: [RFC 6581 §9.2], [RFC 6581 §9.3]
+// Source: [RFC 6581 §9.1], [RFC 6581 §9.2]
 func newReply(cfg *Config, req *frame.Startup, limits rdma.ReadLimits, private []byte) *frame.Startup {
 	s := &frame.Startup{
 		Reply: true, Revision: req.Revision, Private: private, Markers: cfg.Markers,
@@ -130,7 +130,7 @@ func peerLimits(e *frame.Enhanced) rdma.ReadLimits {
 // on the connection. own and peer are the data in the frames of both sides. If a frame
 // has no number, or does not negotiate it, the program's limit applies.
 //
-// Source: [RFC 6581 §9.2]
+// Source: [RFC 6581 §9.1]
 func finalLimits(own, peer *frame.Enhanced, limits rdma.ReadLimits) rdma.ReadLimits {
 	final := rdma.ReadLimits{Inbound: int(clipDepth(limits.Inbound)), Outbound: int(clipDepth(limits.Outbound))}
 	if own == nil || peer == nil {
@@ -168,7 +168,7 @@ const (
 // readyFor returns the kind of the ready-to-receive message of the active side, given the
 // reply: a zero-length Write, Send or Read that the request offered.
 //
-// Source: [RFC 6581 §9.3]
+// Source: [RFC 6581 §9.2]
 func readyFor(req, reply *frame.Enhanced) readyKind {
 	switch {
 	case reply.RTRWrite && req.RTRWrite:

@@ -68,7 +68,7 @@ func TestRequestOfWrongLengthIsRefused(t *testing.T) {
 // Reserved bits in a request have no meaning. In revision 1 the flag of revision 2 has no
 // meaning either.
 //
-// Source: [RFC 5044 §7.1.1], [RFC 6581 §9.1]
+// Source: [RFC 5044 §7.1.1], [RFC 6581 §6]
 func TestReservedBitsAreIgnored(t *testing.T) {
 	for name, c := range map[string]struct {
 		flags, revision byte
@@ -275,7 +275,7 @@ func TestStartupStepsHaveTimeLimits(t *testing.T) {
 // A failed negotiation, or a refused acceptance, is reported by a Terminate instead of
 // the first message, with the agreed markers and CRC.
 //
-// Source: [RFC 6581 §9.2], [RFC 6581 §9.3], [RFC 5044 §4.3]
+// Source: [RFC 6581 §9.1], [RFC 6581 §9.2], [RFC 5044 §4.3]
 func TestFailedNegotiationSendsTerminate(t *testing.T) {
 	const header = "0016 4147 00000000 00000002 00000001 00000000"
 	for name, c := range map[string]struct {

@@ -16,7 +16,7 @@ import (
 
 // Each kind of request gets the right reply, byte by byte.
 //
-// Source: [RFC 5044 §7.1.2], [RFC 6581 §9.2]
+// Source: [RFC 5044 §7.1.2], [RFC 6581 §9.1], [RFC 6581 §9.2]
 func TestRepliesMatchTheRequest(t *testing.T) {
 	reply := func(rest string) []byte { return append([]byte(frame.ReplyKey), decodeHex(t, rest)...) }
 	for name, c := range map[string]struct {
@@ -189,7 +189,7 @@ func rawListener(t *testing.T, serve func(p *rawPeer)) rdma.Addr {
 
 // Connect fails on a reply that is not an acceptance.
 //
-// Source: [RFC 5044 §7.1.2 rules 3 to 7], [RFC 6581 §9.3]
+// Source: [RFC 5044 §7.1.2 rules 3 to 7], [RFC 6581 §9.2]
 func TestConnectFailsOnBadReply(t *testing.T) {
 	ok := frame.Startup{Reply: true, Revision: 2, CRC: true, Enhanced: &frame.Enhanced{PeerToPeer: true, RTRWrite: true}}
 	with := func(f func(*frame.Startup)) []byte {
@@ -247,7 +247,7 @@ func TestConnectFailsOnBadReply(t *testing.T) {
 
 // A peer that drops revision 2 gets a request of revision 1.
 //
-// Source: [RFC 6581 §9.1]
+// Source: [RFC 6581 §10]
 func TestDialFallsBackToRevision1(t *testing.T) {
 	sent := make(chan []byte, 1)
 	addr := rawListener(t, func(p *rawPeer) {

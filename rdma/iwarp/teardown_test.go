@@ -87,7 +87,7 @@ func TestTerminateFollowsBegunFrames(t *testing.T) {
 
 // Disconnect sends no Terminate and no reset, also with data of the peer in flight.
 //
-// Source: [RFC 5040 §5.4], [RFC 5041 §6.2]
+// Source: [RFC 5040 §6.2], [RFC 5041 §6.2]
 func TestDisconnectSendsNoTerminate(t *testing.T) {
 	e, p := connectRaw(t, CRCOff)
 	e.recv(1, 0, 8)

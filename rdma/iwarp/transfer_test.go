@@ -28,7 +28,7 @@ var transferConfigs = map[string]*Config{
 	"marksOff":  {Markers: true, CRC: CRCOff, MaxULPDU: 700},
 }
 
-// Source: [RFC 5040 §5.1], [RFC 5041 §5]
+// Source: [RFC 5040 §5.1], [RFC 5040 §5.3], [RFC 5041 §5]
 func TestSendAndWriteArriveInAllModes(t *testing.T) {
 	for name, cfg := range transferConfigs {
 		t.Run(name, func(t *testing.T) {

@@ -24,7 +24,7 @@ func (e *side) bindWindow(off, n int, rights rdma.Flags) (rdma.MemoryWindow, rdm
 // When the message is delivered, the window is invalid and its region can be closed. The
 // same token again is an error of the peer.
 //
-// Source: [RFC 5040 §4.6], [RFC 5040 §5.1], [RFC 5042 §6.3]
+// Source: [RFC 5040 §4.7], [RFC 5040 §5.3], [RFC 5042 §6.3]
 func TestSendInvalidatesBeforeDelivery(t *testing.T) {
 	for _, op := range []frame.Opcode{frame.OpSendInvalidate, frame.OpSendEventInval} {
 		e, p := connectRaw(t, CRCOn)

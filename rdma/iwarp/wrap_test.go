@@ -143,7 +143,7 @@ func TestEmptyMessagesNeedNoMemory(t *testing.T) {
 // Sides of all revisions interoperate, also for reads: the passive side accepts both
 // revisions.
 //
-// Source: [RFC 6581 §9.1], [RFC 5044 §7.1]
+// Source: [RFC 6581 §10], [RFC 5044 §7.1]
 func TestAllMPARevisionsInteroperate(t *testing.T) {
 	for ours := range 3 {
 		for theirs := range 3 {
@@ -174,7 +174,7 @@ func TestAllMPARevisionsInteroperate(t *testing.T) {
 // With limits of 0 no read and no atomic is sent. The peer's first one exceeds the limit,
 // even with no bytes.
 //
-// Source: [RFC 6581 §9.2], [RFC 5040 §5.2]
+// Source: [RFC 6581 §9.1], [RFC 5040 §5.2]
 func TestReadsNeedAReadLimit(t *testing.T) {
 	for name, frame := range map[string]func(p *rawPeer) []byte{
 		"read": func(p *rawPeer) []byte { return p.frame(readSegment(1), make([]byte, frame.ReadRequestSize)) },

@@ -14,7 +14,7 @@ var completionCases = []Case{
 }
 
 // overrun checks that a queue that overruns ends, together with its queue pairs. Other
-// queue pairs continue to work. [RFC 5042 §6.4.3.1]
+// queue pairs continue to work. [RFC 5042 §6.4.3.2]
 func overrun(r *rig) {
 	const depth = 512
 	active, passive := r.pair(shape{depth: depth, cq: 1})

@@ -88,7 +88,7 @@ func TestParkReturnsDuringFlood(t *testing.T) {
 	}
 }
 
-// leaveToOthers makes run sleep on the socket until nudge, whatever the ring contains. A
+// leaveToOthers makes run sleep on the socket until nudge, with any content of the ring. A
 // run that has not slept yet would take the entries of a test.
 func leaveToOthers(tb testing.TB, c *conn) {
 	tb.Helper()

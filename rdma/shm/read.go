@@ -67,7 +67,7 @@ func errSinkClosed() error {
 
 // readRequest checks a read of the peer and queues it.
 //
-// Source: [ND QueuePair.Read], [RFC 5042 §6.4.2]
+// Source: [ND QueuePair.Read], [RFC 5042 §6.4.3.3]
 func (r *receiver) readRequest(e *ring.Entry) error {
 	if e.Length != 0 {
 		return protocolError()

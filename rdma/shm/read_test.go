@@ -68,7 +68,7 @@ func TestDirectAccessChecksRights(t *testing.T) {
 }
 
 // A connection ends if the peer requests more reads than the limit and does not take the
-// answers. Source: [RFC 5042 §6.4.2]
+// answers. Source: [RFC 5042 §6.4.3.3]
 func TestTooManyReadsEndTheConnection(t *testing.T) {
 	leakcheck.Check(t)
 	r, passive, accepted := attack(t, nil)

@@ -99,7 +99,7 @@ func (q *CompletionQueue) Detach(p Driver) {
 // Push adds results and ends the calls of Wait that they satisfy. If they do not fit, the
 // queue has overrun, and its queue pairs end.
 //
-// Source: [RFC 5042 §6.4.3.1]
+// Source: [RFC 5042 §6.4.3.2]
 func (q *CompletionQueue) Push(results []rdma.Result) {
 	if len(results) == 0 {
 		return

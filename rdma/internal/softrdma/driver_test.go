@@ -101,7 +101,7 @@ func TestPollDrivesAtMostMaxDriven(t *testing.T) {
 
 // An overrun ends the queue pairs of the queue. No further queue pair can attach.
 //
-// Source: [RFC 5042 §6.4.3.1]
+// Source: [RFC 5042 §6.4.3.2]
 func TestCompletionQueueOverrunEndsConnections(t *testing.T) {
 	q := newQueue(t, 1)
 	p := &fakePair{q: q}

@@ -37,7 +37,7 @@ func (w *WorkRequest) Asks() bool { return w.Op == rdma.OpRead || w.Op.IsAtomic(
 // Fenced reports whether the request must wait for earlier reads and atomics. reads is
 // the number in progress, outbound the limit.
 //
-// Source: [ND Op flags READ_FENCE], [RFC 6581 §9.2], [RFC 7306 §5]
+// Source: [ND Op flags READ_FENCE], [RFC 6581 §9.1], [RFC 7306 §5]
 func (w *WorkRequest) Fenced(reads, outbound int) bool {
 	return w.Flags&rdma.FlagReadFence != 0 && reads > 0 || w.Asks() && reads >= outbound
 }

@@ -185,7 +185,7 @@ func TestCheckDataRefusesByKindOfData(t *testing.T) {
 	}
 }
 
-// Source: [ND Op flags READ_FENCE], [RFC 6581 §9.2]
+// Source: [ND Op flags READ_FENCE], [RFC 6581 §9.1]
 func TestFencedRequestWaitsForReads(t *testing.T) {
 	for what, c := range map[string]struct {
 		w        WorkRequest

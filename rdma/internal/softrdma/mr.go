@@ -23,7 +23,7 @@ const (
 // Region is registered memory. Code of this process holds a reference while it accesses
 // the bytes, and never while it waits for a peer.
 //
-// Source: [ND MemoryRegion], [RFC 5042 §6.3.1]
+// Source: [ND MemoryRegion], [RFC 5042 §6.3.3]
 type Region struct {
 	d        *Domain
 	buf      []byte

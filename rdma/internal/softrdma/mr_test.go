@@ -125,7 +125,7 @@ func (f *fence) Withdraw(*Region) error { f.withdrawn++; return f.err }
 // Close makes the token invalid at once, and waits for accesses to the memory in this
 // process and in the peer.
 //
-// Source: [RFC 5042 §6.3.1], [ND MemoryRegion.Deregister]
+// Source: [RFC 5042 §6.3.3], [ND MemoryRegion.Deregister]
 func TestRegionCloseWaitsForAccesses(t *testing.T) {
 	d := newDomain(t)
 	l := newWindowHost(t, d)

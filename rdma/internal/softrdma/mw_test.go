@@ -162,7 +162,7 @@ func TestBindDoesNotAllocate(t *testing.T) {
 // A reference belongs to one binding. An invalidate waits for the references of its
 // binding.
 //
-// Source: [RFC 5042 §6.3.1]
+// Source: [RFC 5042 §6.3.3]
 func TestInvalidateWaitsForReferences(t *testing.T) {
 	l := newWindowHost(t, newDomain(t))
 	w := l.window()
@@ -197,7 +197,7 @@ func TestInvalidateWaitsForReferences(t *testing.T) {
 // The program may use the memory as soon as the window is invalid. The race detector
 // would report an access of the peer.
 //
-// Source: [RFC 5042 §6.3.1]
+// Source: [RFC 5042 §6.3.3]
 func TestRevocationIsFinal(t *testing.T) {
 	l := newWindowHost(t, newDomain(t))
 	w := l.window()

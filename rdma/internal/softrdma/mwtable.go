@@ -164,7 +164,7 @@ func (t *Windows) GiveUpLocked(x *WindowWork) {
 // Invalidate ends a binding at the request of the peer. It returns false if there is
 // none.
 //
-// Source: [RFC 5040 §4.6]
+// Source: [RFC 5040 §4.7]
 func (t *Windows) Invalidate(token uint32) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -232,7 +232,7 @@ func (t *Windows) forceLocked(l *binding) {
 // revokeLocked ends a binding and waits for the accesses in progress. Each is one copy,
 // or one system call that does not block.
 //
-// Source: [RFC 5042 §6.3.1]
+// Source: [RFC 5042 §6.3.3]
 func (t *Windows) revokeLocked(l *binding) {
 	s := l.state.Add(-(uint64(l.token) << 32))
 	for s != 0 {

@@ -20,7 +20,7 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// Source: [RFC 5044 §4.4], [RFC 5044 Appendix A]
+// Source: [RFC 5044 §4.4]
 func TestCRCVectors(t *testing.T) {
 	zeros := strings.Repeat("00", 24)
 	for _, c := range []struct{ input, CRC string }{
@@ -36,7 +36,7 @@ func TestCRCVectors(t *testing.T) {
 	}
 }
 
-// Source: [RFC 5044 §4], [RFC 5044 §4.1]
+// Source: [RFC 5044 §4.1], [RFC 5044 §4.4]
 func TestFPDUEncodingAndChecks(t *testing.T) {
 	for n, pad := range []int{2, 1, 0, 3, 2, 1, 0} {
 		if PadOf(n) != pad {
@@ -46,7 +46,7 @@ func TestFPDUEncodingAndChecks(t *testing.T) {
 	if FPDUSize(42) != 48 || FPDUSize(43) != 52 || ULPDUForMSS(1460) != 1454 || ULPDUForMSS(1461) != 1454 {
 		t.Error("wrong sizes")
 	}
-	// An untagged segment without payload, with the CRC of the appendix.
+	// An untagged segment without payload, with the CRC of the standard's example.
 	u := unhex(t, "4143 00000000 00000000 00000001 00000000"+strings.Repeat("00", 24))
 	want := append(append([]byte{0, 42}, u...), unhex(t, "b7243ec3")...)
 	got := AppendFPDU(nil, u, true)
@@ -150,7 +150,7 @@ func TestRDMAPHeaderGolden(t *testing.T) {
 	}
 }
 
-// Source: [RFC 5044 §7.1.1], [RFC 6581 §9.1]
+// Source: [RFC 5044 §7.1.1], [RFC 6581 §9]
 func TestStartupGolden(t *testing.T) {
 	req, rep := hex.EncodeToString([]byte(RequestKey)), hex.EncodeToString([]byte(ReplyKey))
 	for name, c := range map[string]struct {

@@ -7,7 +7,7 @@ import (
 
 // Sizes of an FPDU's parts and limits of its content, in bytes.
 //
-// Source: [RFC 5044 §4], [RFC 5044 §4.1]
+// Source: [RFC 5044 §4.1], [RFC 5044 §4.5]
 const (
 	FPDUHeaderSize = 2
 	CRCSize        = 4
@@ -67,5 +67,5 @@ func CheckFPDU(fpdu []byte) bool {
 // ULPDUForMSS returns the size of the largest ULPDU that fits, as an FPDU, into one TCP
 // segment of mss bytes.
 //
-// Source: [RFC 5044 §4.1]
+// Source: [RFC 5044 §4.5]
 func ULPDUForMSS(mss int) int { return mss - (6 + mss%4) }

@@ -11,7 +11,7 @@ import (
 // The two frames of the standard's example are encoded and decoded. Their CRCs cover a
 // marker before the frame and a marker within it.
 //
-// Source: [RFC 5044 §4.4], [RFC 5044 Appendix A]
+// Source: [RFC 5044 §4.4]
 func TestMarkerVectors(t *testing.T) {
 	first := unhex(t, "00000000 002a4143 00000000 00000000 00000001 00000000"+"000000000000000000000000000000000000000000000000"+"52239983")
 	second := unhex(t, "002a4143 00000000 00000000 00000002 00000000 00000014"+"000000000000000000000000000000000000000000000000"+"84925898")

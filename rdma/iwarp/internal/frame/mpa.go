@@ -57,7 +57,7 @@ type Startup struct {
 // Enhanced is the enhanced connection data. Revision 2 puts it in front of the private
 // data.
 //
-// Source: [RFC 6581 §9.1]
+// Source: [RFC 6581 §9]
 type Enhanced struct {
 	PeerToPeer        bool // A
 	RTRSend           bool // B

@@ -16,7 +16,7 @@ const (
 
 // Opcode is the kind of an RDMAP message.
 //
-// Source: [RFC 5040 §4.1], [RFC 7306 §7]
+// Source: [RFC 5040 §4.2], [RFC 7306 §4.2]
 type Opcode byte
 
 // The kinds of messages.

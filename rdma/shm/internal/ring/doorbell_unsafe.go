@@ -15,8 +15,8 @@ import (
 
 // Doorbell lets the two sides wake each other in the network poller. It consists of two
 // pairs of sockets, one for each direction. To ring is to shut down the sending side of a
-// socket, repeatedly. The kernel notifies the pollers of the pair each time, whatever its
-// state, and no byte is sent, stored or read. Ringing never waits, so the peer's flags on
+// socket, repeatedly. The kernel notifies the pollers of the pair each time, in any state,
+// and no byte is sent, stored or read. Ringing never waits, so the peer's flags on
 // the sockets do not matter, and neither do bytes that the peer sends. Two pairs are
 // needed because the kernel also notifies a poller of the ringing socket.
 //
