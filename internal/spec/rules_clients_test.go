@@ -39,7 +39,7 @@ var rulesOfClients = []rule{
 	{"| 20 | 4 | MaxRecvBufferSize | 16 |", "server.TestAuthRefused/receives below an answer"},
 	{"in AUTH with ACCESS_DENIED", "server.TestAuthRefused/unknown flags"},
 	{"ends and drains the connection that option 0x81 names (of the same user)", "server.TestReplacedConnection; server.TestReplayResultsGoToTheirUserOnce"},
-	{"with a number from before BaseSequence is answered with the result it had, and done only if it had none",
+	{"with a number before BaseSequence is answered with the result that it had, and is done only if it had none",
 		"server.TestWritesOnceAcrossConnections; server.TestReplayCacheWrapsAround; server.TestReplayIgnoresNumbersOfAnOldRound"},
 	{"up to 2048 results", "server.TestReplayResultsAreBounded"},
 
@@ -84,7 +84,7 @@ var rulesOfClients = []rule{
 	{"| an INTERRUPT waits already | DEVICE_BUSY |", "server.TestInterruptIsAnsweredByNextCompletion"},
 	{"The server has O outstanding, and O ≤ P", "server.TestImpossibleInterrupts"},
 	{"Every message takes one and gives it back with its answer.", "server.TestCreditOverrun"},
-	{"A CREDIT that does not fit the change in progress, or none within the stall limit of 30 s, ends the connection.",
+	{"A CREDIT that does not fit the change in progress, or no CREDIT within the stall limit of 30 s, ends the connection.",
 		`server.TestCreditStall; server.TestWrongCredits/nothing was asked; server.TestWrongCredits/gives up unasked;
 		server.TestWrongCredits/more unused than granted; server.TestWrongCredits/gives up a growth;
 		server.TestWrongCredits/answers a growth twice; server.TestWrongCredits/uses a shrink;

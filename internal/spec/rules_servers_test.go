@@ -5,12 +5,12 @@ var rulesOfServers = []rule{
 	// Discovery and NEGOTIATE.
 	{"A message that is malformed, has another RevId, or whose Length is not its size breaks the pipe.",
 		`fileio.TestNegotiateRefusals/garbage; fileio.TestNegotiateRefusals/cut short; fileio.TestNegotiateRefusals/nothing`},
-	{"if SMB answers that it does not exist, the server has no LWIO", "fileio.TestNegotiateRefusals/LWIO off"},
+	{"If SMB answers that the pipe does not exist, the server has no LWIO", "fileio.TestNegotiateRefusals/LWIO off"},
 	{"The response lists the providers of both sides", `fileio.TestNegotiateRefusals/nothing in common;
 		fileio.TestNegotiateRefusals/not offered`},
 	{"| iwarp | 0, 4 or 16 bytes of IP address; 0 means the address of the SMB server | port, 2 bytes, big-endian |",
 		`fileio.TestNegotiateRefusals/no address; fileio.TestNegotiateRefusals/odd address; fileio.TestNegotiateRefusals/odd port`},
-	{"It connects to the first address that works", "fileio.TestNextInstance; fileio.TestNegotiateRefusals/no listener"},
+	{"and uses the first that works", "fileio.TestNextInstance; fileio.TestNegotiateRefusals/no listener"},
 
 	// AUTH.
 	{"checks 30 ≤ Information − 8 ≤ 512, the key, the signatures, BaseSequence and Credits, and closes the connection if anything is wrong",
@@ -33,7 +33,7 @@ var rulesOfServers = []rule{
 	{"| 20 | 4 | MaxRecvBufferSize | 16 | most bytes behind the header |", "fileio.TestAuthRefusals/no room for writes"},
 	{"DataVa and DataMh name a buffer of at least 512 bytes.", "fileio.TestAuthRefusals/more than the buffer; fileio.TestAuthExposesOneBuffer"},
 	{"| time from accepting to AUTH | 5 s |", "fileio.TestAuthSilence"},
-	{"without it they are not available", "fileio.TestNoOutcomes"},
+	{"without the option the results are not available", "fileio.TestNoOutcomes"},
 	{"A write more than 32,767 messages old cannot be replayed.", "rdmaconn.TestTooOld"},
 
 	// Answers.
