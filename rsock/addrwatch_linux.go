@@ -9,7 +9,7 @@ import (
 )
 
 // watchAddresses notifies of changes of the host's interfaces and addresses, until stop is
-// called: after one or more of them the channel has an element. It watches the network
+// called. After one or more changes the channel has an element. It watches the network
 // namespace of the caller's thread.
 //
 // Source: [WSD §1]
@@ -29,8 +29,8 @@ func watchAddresses() (changed <-chan struct{}, stop func(), err error) {
 	return notify, func() { f.Close(); wg.Wait() }, nil
 }
 
-// readChanges notifies of the messages of the system until the socket is closed. Their content
-// does not matter, nor does it matter if the system has dropped some.
+// readChanges notifies of the messages of the system until the socket is closed. The content
+// of the messages does not matter. Messages that the system drops do not matter either.
 func readChanges(f *os.File, notify chan<- struct{}) {
 	buf := make([]byte, os.Getpagesize())
 	for {

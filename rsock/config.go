@@ -21,7 +21,7 @@ const (
 // Config selects the providers of a Dialer or a Listener, and tunes its connections. The zero
 // value works, and nil is the zero value. It is copied at the first use.
 type Config struct {
-	// Providers are tried in this order; none means TCP only.
+	// Providers are tried in this order. Without providers all connections use TCP.
 	Providers []rdma.Provider
 	// RequireRDMA refuses TCP: a dial fails with ErrNoRDMA instead of using TCP, and a
 	// listener resets TCP connections.
@@ -29,8 +29,8 @@ type Config struct {
 	// BusyPoll is how long Read and Write poll before they sleep. 0 sleeps at once, a
 	// negative value never.
 	BusyPoll time.Duration
-	// RDMAThreshold is the largest Write, in bytes, that goes by control messages; larger
-	// ones go by RDMA. 0 is the value of the provider.
+	// RDMAThreshold is the largest Write, in bytes, that goes by control messages. A
+	// larger Write goes by RDMA. 0 is the value of the provider.
 	//
 	// Source: [WSD §2.4 SO_RDMA_THRESHOLD_SIZE]
 	RDMAThreshold int
@@ -38,34 +38,36 @@ type Config struct {
 	// each. 0 is the default of the session protocol.
 	ReceiveBuffers, BufferSize int
 	// MaxBulkMemory bounds, in bytes, the memory for large data of all connections of a
-	// Dialer, or of a Listener, together: 1.5 MiB for a connection that offers copies (over
-	// shm, and of the ends of large writes over others), 64 KiB for a connection that reads
-	// large data in small pieces, and the data that a closed peer still had on offer. A
-	// connection without such memory moves large data in control messages, which is slower
-	// and takes more CPU. Memory that a connection has not used for a second is freed. 0 is
-	// 256 MiB; a negative value is no bound.
+	// Dialer, or of a Listener, together. A connection that offers copies of large
+	// writes takes 1.5 MiB: over shm the copies of whole writes, over other providers
+	// the copies of their ends. A connection that reads large data in small pieces takes
+	// 64 KiB. Data that a peer offered before it closed takes its own size. A connection
+	// without memory for large data moves the data in control messages, which is slower
+	// and takes more CPU. Memory that a connection has not used for a second is freed. 0
+	// is 256 MiB; a negative value is no bound.
 	MaxBulkMemory int64
-	// Linger is how long the peer has to take written data after Close, in the background
-	// if need be; then the connection is broken off. 0 is 3 s.
+	// Linger is how long the peer has to take written data after Close. Close waits for
+	// a part of that time, and the rest passes in the background. Then the connection is
+	// reset. 0 is 3 s.
 	Linger time.Duration
 	// DisableRDMARead makes this side behave like one whose provider has no RDMA Read, so
 	// that peers write to it.
 	DisableRDMARead bool
-	// HandshakeTimeout bounds the connect to one RDMA listener, or the accept of one RDMA
-	// connection, up to the end of the negotiation. A dial spends at most half of the time
-	// that it has left on it, so that TCP gets its turn. 0 is 3 s.
+	// HandshakeTimeout bounds the connect to one RDMA listener, or the accept of one
+	// RDMA connection, up to the end of the negotiation. A dial spends at most half of
+	// its remaining time on it, so that time is left for TCP. 0 is 3 s.
 	HandshakeTimeout time.Duration
-	// RetryInterval is how long a dialer does not try an RDMA listener that did not answer in
-	// time, such as one behind a firewall that drops packets. 0 is 30 s; with a negative
-	// value it is tried again at once.
+	// RetryInterval is how long a dialer does not try an RDMA listener that did not
+	// answer in time, such as one behind a firewall that drops packets. 0 is 30 s; a
+	// negative value tries the listener again at once.
 	RetryInterval time.Duration
-	// RefreshInterval is the age at which the table of subnets is made anew. On Linux a
-	// Listener is notified of address changes; elsewhere, and for a Dialer, this is the
-	// delay with which a change is noticed. 0 is 5 s.
+	// RefreshInterval is the age at which the table of subnets is read again. On Linux
+	// the system notifies a Listener of address changes. A Dialer, and a Listener on
+	// other systems, notices a change after up to RefreshInterval. 0 is 5 s.
 	RefreshInterval time.Duration
-	// RDMAAddr returns the address of the RDMA listener that belongs to a TCP address on a
-	// fabric. Both sides must agree. A fabric inside one host names its service after that
-	// address. Nil is DefaultRDMAAddr.
+	// RDMAAddr returns the address of the RDMA listener that belongs to a TCP address on
+	// a fabric. Both sides must agree. On a fabric inside one host the result becomes
+	// the name of the service. Nil is DefaultRDMAAddr.
 	RDMAAddr func(fabric string, tcp netip.AddrPort) netip.AddrPort
 	// Logger gets the outcome of attempts and of RDMA listeners; nil is silent.
 	Logger *slog.Logger
@@ -73,7 +75,8 @@ type Config struct {
 	// hostPrefixes returns the addresses of this host with their subnets; nil asks the
 	// system.
 	hostPrefixes func() ([]netip.Prefix, error)
-	// watch notifies of changes of them, until stop is called; nil asks the system.
+	// watch notifies of changes of the addresses, until stop is called. Nil asks the
+	// system.
 	watch func() (changed <-chan struct{}, stop func(), err error)
 }
 
@@ -113,8 +116,9 @@ func (c *Config) withDefaults() Config {
 	return cfg
 }
 
-// The fabric whose listeners take TCP ports themselves, and the distance of its RDMA
-// listeners from the ports of TCP listeners: that of SMB Direct's 5445 from SMB's 445.
+// The fabric whose listeners take TCP ports themselves, and the distance from the port of a
+// TCP listener to the port of its RDMA listener. SMB (445) and SMB Direct (5445) have the
+// same distance.
 const (
 	fabricOverTCP  = "iwarp"
 	rdmaPortOffset = 5000
@@ -123,8 +127,8 @@ const (
 
 // DefaultRDMAAddr returns the address of the RDMA listener that belongs to a TCP address,
 // unless Config.RDMAAddr is set: the same address and port, except on the fabric "iwarp",
-// whose ports are those of TCP. There the port is 5000 higher; a port above 65535 continues
-// at 1024.
+// whose ports are TCP ports. On "iwarp" the port is 5000 higher; a port above 65535
+// continues at 1024.
 //
 // Source: [WSD §1]
 func DefaultRDMAAddr(fabric string, tcp netip.AddrPort) netip.AddrPort {

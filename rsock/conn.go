@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// carrier moves the bytes of a Conn, by TCP or by RDMA. Its methods are those of Conn.
+// carrier moves the bytes of a Conn, by TCP or by RDMA. Its methods have the meaning of the
+// methods of Conn.
 type carrier interface {
 	net.Conn
 	io.ReaderFrom
@@ -35,12 +36,12 @@ var (
 	_ syscall.Conn = (*Conn)(nil)
 )
 
-// Transport returns the transport of the connection, and why it is not a preferred provider.
-// It does not change.
+// Transport returns the transport of the connection, and the reasons against the preferred
+// providers. The result does not change.
 func (c *Conn) Transport() Transport { return c.transport }
 
-// Read reads data from the connection. Over RDMA, large data is placed straight into p if p
-// is large enough for it when it arrives.
+// Read reads data from the connection. Over RDMA, large data goes straight into p if p is
+// large enough when the data arrives.
 //
 // Errors: io.EOF once the peer has ended its stream, or after CloseRead; ECONNRESET
 // (wrapped) if the connection broke; os.ErrDeadlineExceeded (wrapped); net.ErrClosed
@@ -49,8 +50,9 @@ func (c *Conn) Read(p []byte) (int, error) { return c.via.Read(p) }
 
 // Write writes data to the connection. It returns when p is the caller's again.
 //
-// Errors: those of Read but for io.EOF; ENOBUFS (wrapped) if memory could not be allocated
-// or registered, after which the stream can still be used; EPIPE (wrapped) after CloseWrite.
+// Errors: the errors of Read except io.EOF; ENOBUFS (wrapped) if memory could not be
+// allocated or registered, after which the stream can still be used; EPIPE (wrapped) after
+// CloseWrite.
 func (c *Conn) Write(p []byte) (int, error) { return c.via.Write(p) }
 
 // ReadFrom writes the data that r returns until its end, and returns the number of bytes.
@@ -62,12 +64,12 @@ func (c *Conn) ReadFrom(r io.Reader) (int64, error) { return c.via.ReadFrom(r) }
 func (c *Conn) WriteTo(w io.Writer) (int64, error) { return c.via.WriteTo(w) }
 
 // Close closes the connection as TCP does: written data is still delivered, unless SetLinger
-// has set otherwise. Over RDMA the process itself delivers it, and not the system. So Close
-// waits until the peer has the data, for up to 100 ms, which is enough for a peer that runs;
-// then it returns, and the data is delivered in the background for up to Config.Linger. A
-// program that ends after Close calls Drain of its Dialer or Listener before. Up to 1024
-// connections of a Dialer, or of a Listener, are closed in the background; beyond that Close
-// waits longer. A second Close fails with net.ErrClosed (wrapped).
+// says otherwise. Over RDMA the process delivers the data, not the system. So Close waits
+// for up to 100 ms until the peer has the data. Then Close returns, and the delivery goes on
+// in the background for up to Config.Linger. A program that is about to exit calls Drain of
+// its Dialer or Listener first. Up to 1024 connections of a Dialer, or of a Listener, are
+// closed in the background; with more, Close waits longer. A second Close fails with
+// net.ErrClosed (wrapped).
 func (c *Conn) Close() error { return c.via.Close() }
 
 // CloseRead ends reading. Data that arrives from then on is dropped.
@@ -93,13 +95,13 @@ func (c *Conn) SetReadDeadline(t time.Time) error { return c.via.SetReadDeadline
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.via.SetWriteDeadline(t) }
 
 // SetNoDelay sets whether TCP sends small data at once, which is the default. RDMA always
-// sends it at once.
+// sends small data at once.
 func (c *Conn) SetNoDelay(noDelay bool) error { return c.via.SetNoDelay(noDelay) }
 
 // SetLinger sets how Close treats data that is not delivered, as net.TCPConn.SetLinger does.
-// With 0 seconds Close drops it, and the peer sees a reset; with more Close waits for
-// so long until the peer has the data; with less the delivery goes on in the background,
-// which is the default.
+// With 0 seconds Close drops the data, and the peer sees a reset. With a positive number
+// Close waits for up to that time until the peer has the data. With a negative number the
+// delivery goes on in the background, which is the default.
 func (c *Conn) SetLinger(sec int) error { return c.via.SetLinger(sec) }
 
 // SyscallConn returns the socket of a connection over TCP.
@@ -109,15 +111,15 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) { return c.via.SyscallConn
 
 // WriteUrgent sends p beside the stream, for the peer's ReadUrgent.
 //
-// Errors: those of Write; errors.ErrUnsupported (wrapped) over TCP, whose urgent data is a
-// single byte of the stream, and is read as one if the peer does not read it in time.
+// Errors: the errors of Write; errors.ErrUnsupported (wrapped) over TCP. Urgent data of TCP
+// is a single byte, which becomes part of the stream if the peer does not read it in time.
 //
 // Source: [WSD §5.5]
 func (c *Conn) WriteUrgent(p []byte) (int, error) { return c.via.WriteUrgent(p) }
 
 // ReadUrgent waits for urgent data and reads it.
 //
-// Errors: those of Read; errors.ErrUnsupported (wrapped) over TCP.
+// Errors: the errors of Read; errors.ErrUnsupported (wrapped) over TCP.
 //
 // Source: [WSD §5.5]
 func (c *Conn) ReadUrgent(p []byte) (int, error) { return c.via.ReadUrgent(p) }
@@ -129,12 +131,12 @@ func (c *Conn) Stats() Stats { return c.via.Stats() }
 type Stats struct {
 	// BytesRead and BytesWritten are bytes that the program has read and written.
 	BytesRead, BytesWritten uint64
-	// RDMARead and RDMAWritten are the bytes of them that were moved by RDMA.
+	// RDMARead and RDMAWritten are the bytes of BytesRead and BytesWritten that moved by
+	// RDMA.
 	RDMARead, RDMAWritten uint64
 	// MessagesReceived and MessagesSent are control messages.
 	MessagesReceived, MessagesSent uint64
-	// SendStalls is how often a message could not be sent at once, for want of a credit or
-	// a buffer.
+	// SendStalls is how often a message had to wait for a credit or a buffer.
 	SendStalls uint64
 	// UrgentDropped is urgent data that was not read in time, in bytes.
 	UrgentDropped uint64

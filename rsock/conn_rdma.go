@@ -27,8 +27,8 @@ type rdmaCarrier struct {
 
 var _ carrier = (*rdmaCarrier)(nil)
 
-// newRDMAConn returns a connection over a negotiated stream. It releases its service when it
-// is closed and its socket too.
+// newRDMAConn returns a connection over a negotiated stream. The connection releases its
+// service once its socket is closed.
 func (r *router) newRDMAConn(s *stream.Stream, t Transport, local, remote netip.AddrPort, svc *service) *Conn {
 	s.AfterClose(svc.release)
 	return &Conn{transport: t, via: &rdmaCarrier{
@@ -37,7 +37,7 @@ func (r *router) newRDMAConn(s *stream.Stream, t Transport, local, remote netip.
 	}}
 }
 
-// wrap returns an error as a *net.OpError, but for io.EOF.
+// wrap returns an error as a *net.OpError, and io.EOF as it is.
 func (c *rdmaCarrier) wrap(op string, err error) error {
 	if err == nil || err == io.EOF { //nolint:errorlint // as io.Reader says
 		return err
@@ -56,8 +56,8 @@ func (c *rdmaCarrier) Read(p []byte) (int, error) {
 	return n, c.wrap("read", err)
 }
 
-// timeout returns the error of a Read whose deadline has passed. It is made once, as the
-// server of net/http ends a Read so with each request.
+// timeout returns the error of a Read whose deadline has passed. The error is made once,
+// because the server of net/http ends a Read by deadline with each request.
 func (c *rdmaCarrier) timeout() error {
 	if e := c.timedOut.Load(); e != nil {
 		return e
@@ -131,10 +131,10 @@ func (c *rdmaCarrier) SetLinger(sec int) error {
 	return nil
 }
 
-// maxLinger is the largest number of seconds of SetLinger; it stands for any larger one.
+// maxLinger is the largest number of seconds of SetLinger. It replaces larger numbers.
 const maxLinger = math.MaxInt32
 
-// lingerOf converts a number of seconds; a negative one stays negative.
+// lingerOf converts a number of seconds. A negative number stays negative.
 func lingerOf(sec int) time.Duration {
 	return time.Duration(max(min(sec, maxLinger), -1)) * time.Second
 }

@@ -13,9 +13,9 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// dial connects to a destination by the first provider that can. With neither a connection
-// nor an error TCP is next; after an error it is not. The reasons against providers are
-// added to skipped.
+// dial connects to a destination by the first provider that can. It returns neither a
+// connection nor an error if TCP is to be tried next. After an error TCP is not tried. dial
+// adds the reasons against providers to skipped.
 //
 // Source: [WSD §3.1]
 func (r *router) dial(ctx context.Context, to, from netip.AddrPort, skipped *[]Skipped) (*Conn, error) {
@@ -47,8 +47,8 @@ func (r *router) dial(ctx context.Context, to, from netip.AddrPort, skipped *[]S
 	return nil, nil
 }
 
-// dialRoute connects by one provider, within Config.HandshakeTimeout and half of the time
-// that ctx has left.
+// dialRoute connects by one provider. It takes at most Config.HandshakeTimeout, and at most
+// half of the remaining time of ctx.
 func (r *router) dialRoute(ctx context.Context, rt route, to, from netip.AddrPort, skipped []Skipped) (*Conn, error) {
 	limit := r.cfg.HandshakeTimeout
 	if end, ok := ctx.Deadline(); ok {
@@ -92,7 +92,7 @@ var (
 	errNoListener = errors.New("no RDMA listener at the address")
 )
 
-// dialEndpoint connects to one RDMA listener. On success the service is the connection's.
+// dialEndpoint connects to one RDMA listener. On success the connection owns the service.
 func (r *router) dialEndpoint(ctx context.Context, svc *service, e endpoint, to, from netip.AddrPort, skipped []Skipped) (*Conn, error) {
 	own := sourceOf(&e, to, from)
 	failed := func(op string, final bool, err error) error {
@@ -128,8 +128,8 @@ func (r *router) dialEndpoint(ctx context.Context, svc *service, e endpoint, to,
 	return r.newRDMAConn(s, Transport{Name: svc.Name(), Skipped: skipped}, own, to, svc), nil
 }
 
-// connectOutcome turns the result of a connect, and the private data of the peer, into an
-// error, nil if rsock accepted.
+// connectOutcome turns the result of a connect and the private data of the peer into an
+// error. The error is nil if a listener of rsock accepted.
 //
 // Source: [WSD §3.1]
 func connectOutcome(e *endpoint, to netip.AddrPort, reply []byte, err error) error {
@@ -164,7 +164,7 @@ func (e finalError) Unwrap() error { return e.error }
 
 func isFinal(err error) bool { return errors.As(err, new(finalError)) }
 
-// errno returns the error of the dialer whose connection was rejected.
+// errno returns the error that the rejected dialer sees.
 func (r rejection) errno() error {
 	if r == rejectedClosing {
 		return syscall.ECONNRESET
@@ -172,8 +172,8 @@ func (r rejection) errno() error {
 	return syscall.ECONNREFUSED
 }
 
-// sourceOf returns the TCP address that a connection comes from. Its port is 0 if the fabric
-// picks one.
+// sourceOf returns the TCP address that a connection comes from. The port is 0 if the fabric
+// chooses it.
 func sourceOf(e *endpoint, to, from netip.AddrPort) netip.AddrPort {
 	switch {
 	case !e.fabric.inHost():
@@ -187,6 +187,6 @@ func sourceOf(e *endpoint, to, from netip.AddrPort) netip.AddrPort {
 	return from
 }
 
-// firstDynamicPort is the first number that stands for the port of a dialer over a fabric
-// without ports: the first of IANA's dynamic ports.
+// firstDynamicPort is the first number for the port of a dialer over a fabric without ports.
+// It is the first dynamic port of IANA.
 const firstDynamicPort = 49152

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Dialer connects by RDMA where it can, and else by TCP. The zero value dials TCP. Its
-// connections share providers, the table of subnets and the memory for large data, so a
-// program has one Dialer for each Config. It must not be changed or copied after its first
-// use. Safe for concurrent use.
+// Dialer connects by RDMA where it can, and by TCP elsewhere. The zero value dials TCP. The
+// connections of a Dialer share the providers, the table of subnets and the memory for large
+// data, so a program has one Dialer for each Config. A Dialer must not be changed or copied
+// after its first use. Safe for concurrent use.
 //
 // Source: [WSD §3.1]
 type Dialer struct {
@@ -43,8 +43,8 @@ func (d *Dialer) Dial(network, address string) (net.Conn, error) {
 }
 
 // DialContext connects to address, "host:port", on network "tcp", "tcp4" or "tcp6". The
-// connection is a *Conn. If a name has several addresses, RDMA is tried with each in the
-// order of the resolver, and then TCP with those that did not refuse.
+// connection is a *Conn. If a name has several addresses, RDMA is tried with each address in
+// the order of the resolver, and then TCP with the addresses that did not refuse.
 //
 // Errors: a *net.OpError. It wraps ECONNREFUSED if no program listens at the address,
 // ListenConfig.Admit returned false or the backlog is full; ECONNRESET if the listener was
@@ -57,7 +57,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	return c, nil
 }
 
-// DialConn is DialContext that returns the connection as a *Conn.
+// DialConn is DialContext with a *Conn as the result.
 func (d *Dialer) DialConn(ctx context.Context, network, address string) (*Conn, error) {
 	switch network {
 	case "tcp", "tcp4", "tcp6":
@@ -82,7 +82,7 @@ func (d *Dialer) DialConn(ctx context.Context, network, address string) (*Conn, 
 // Drain waits until no closed connection of the Dialer is still delivering written data. Open
 // connections do not count.
 //
-// Errors: that of ctx; the deliveries go on.
+// Errors: the error of ctx; the deliveries go on.
 func (d *Dialer) Drain(ctx context.Context) error {
 	d.init()
 	if err := d.router.draining.wait(ctx); err != nil {
@@ -105,8 +105,8 @@ func (d *Dialer) withLimits(ctx context.Context) (context.Context, context.Cance
 	return context.WithDeadline(ctx, end)
 }
 
-// from returns the address to connect from. The zero address, or only a port, leaves it to
-// the system.
+// from returns the address to connect from. With the zero address, or with a port alone, the
+// system chooses.
 func (d *Dialer) from() netip.AddrPort {
 	a, ok := d.net.LocalAddr.(*net.TCPAddr)
 	if !ok || a == nil {
@@ -124,7 +124,7 @@ type attempt struct {
 	d                *Dialer
 	network, address string
 	resolved         bool
-	dests            []netip.AddrPort // left for TCP
+	dests            []netip.AddrPort // destinations that are left for TCP
 	skipped          []Skipped
 }
 
@@ -163,8 +163,8 @@ func (at *attempt) rdma(ctx context.Context) (*Conn, error) {
 	return nil, nil
 }
 
-// tcp connects by TCP: to the address as the caller gave it, or, after a refusal over RDMA,
-// to the remaining ones that it stands for.
+// tcp connects by TCP to the address of the caller. After a refusal over RDMA it connects to
+// the remaining addresses of the destination.
 func (at *attempt) tcp(ctx context.Context) (*Conn, error) {
 	addresses := []string{at.address}
 	if at.resolved {
@@ -227,7 +227,8 @@ func (d *Dialer) resolve(ctx context.Context, network, address string) ([]netip.
 	return list, nil
 }
 
-// reachable returns an address to connect to: the unspecified address stands for this host.
+// reachable returns an address to connect to. It turns the unspecified address into an
+// address of this host.
 func reachable(ip netip.Addr) netip.Addr {
 	switch {
 	case ip == netip.IPv4Unspecified():
@@ -238,7 +239,7 @@ func reachable(ip netip.Addr) netip.Addr {
 	return ip
 }
 
-// joined returns several causes as an error of one line.
+// joined returns several causes as one error with a text of one line.
 func joined(errs []error) error {
 	err := errs[0]
 	for _, e := range errs[1:] {

@@ -6,25 +6,26 @@
 //	d := &rsock.Dialer{Config: cfg}
 //	c, err := d.DialContext(ctx, "tcp", "127.0.0.1:8080")
 //
-// A Listener accepts TCP connections, and beside them those of RDMA listeners whose addresses
-// follow from the TCP address. A Dialer has a table of subnets, which it makes from the
-// addresses of its providers, and looks up whether the destination is on a subnet of one of
-// them. Then it connects to the RDMA listener there; both sides negotiate buffers and move
-// bytes by control messages and RDMA. A failure before the end of the negotiation leads to
-// TCP; after it there is no way back. Conn.Transport returns the transport of a connection,
-// and why it is not a preferred provider; Config.RequireRDMA refuses TCP.
+// A Listener accepts TCP connections. It also has RDMA listeners, whose addresses follow
+// from the TCP address. A Dialer makes a table of subnets from the addresses of its
+// providers. If the destination is on a subnet of a provider, the Dialer connects to the
+// RDMA listener of the destination. Both sides negotiate buffers, and move bytes by control
+// messages and RDMA. If that fails before the end of the negotiation, the Dialer connects by
+// TCP. After the negotiation a connection does not change its transport. Conn.Transport
+// returns the transport of a connection, and the reasons against the preferred providers.
+// Config.RequireRDMA refuses TCP.
 //
-// A refusal by the peer itself is not tried again over TCP: Admit returned false, the
-// backlog is full, the listener is closing, the host cannot be reached.
+// After some failures TCP is not tried, because it would fail too: Admit returned false, the
+// backlog is full, the listener is closing, or the host cannot be reached.
 //
 // # Lifecycle
 //
 // A Dialer, a ListenConfig and a Config are safe for concurrent use and must not be changed
-// or copied after their first use. A Listener owns the goroutines that accept; its Close
-// waits for them and for handshakes in progress, and leaves accepted connections open. A
-// connection that is closed while its peer is slow delivers the written data in the
-// background; Drain of its Dialer or Listener waits for that. Adapters are opened with the
-// first connection or listener that needs them and closed with the last.
+// or copied after their first use. A Listener owns the goroutines that accept. Its Close
+// waits for these goroutines and for handshakes in progress, and leaves accepted connections
+// open. A connection that is closed while its peer is slow delivers the written data in the
+// background. Drain of the Dialer or Listener waits for the delivery. Adapters are opened
+// with the first connection or listener that needs them and closed with the last.
 //
 // Source: [WSD §1], [WSD §3]
 package rsock

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// closeWait is how long Close waits for the peer, which answers in less if it runs,
-	// before it goes on in the background.
+	// closeWait is how long Close waits for the peer before the close goes on in the
+	// background. A peer that runs answers in less time.
 	closeWait = 100 * time.Millisecond
-	// maxDraining bounds the connections of a Dialer or a Listener that are closed in the
-	// background; beyond it Close waits.
+	// maxDraining bounds the connections of a Dialer or a Listener that are closed in
+	// the background. With more connections Close waits.
 	maxDraining = 1024
 )
 
@@ -25,7 +25,7 @@ type draining struct {
 	none chan struct{} // closed when n is 0 again; nil before the first
 }
 
-// begin counts one more, and returns false if there are too many.
+// begin counts one more connection. It returns false if there are too many.
 func (d *draining) begin() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -38,7 +38,7 @@ func (d *draining) begin() bool {
 	return true
 }
 
-// end counts one less.
+// end counts one connection less.
 func (d *draining) end() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -47,7 +47,7 @@ func (d *draining) end() {
 	}
 }
 
-// wait waits until there is none, or ctx ends.
+// wait waits until no connection is counted, or ctx ends.
 func (d *draining) wait(ctx context.Context) error {
 	for {
 		d.mu.Lock()
@@ -64,8 +64,8 @@ func (d *draining) wait(ctx context.Context) error {
 	}
 }
 
-// close ends a stream whose BeginClose was called. It waits for closeWait, and leaves the
-// rest to a goroutine that wait waits for.
+// close ends a stream whose BeginClose was called. It waits for up to closeWait. Then a
+// goroutine finishes the close, and wait waits for that goroutine.
 func (d *draining) close(s *stream.Stream) error {
 	if !d.begin() {
 		return s.EndClose()

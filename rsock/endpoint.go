@@ -23,8 +23,8 @@ func rdmaAddr(cfg *Config, f *fabric, tcp netip.AddrPort) rdma.Addr {
 	return rdma.IPAddr(name, at)
 }
 
-// dialEndpoints returns where the RDMA listener of a destination may be. Inside the host, a
-// listener without an address has the name of the unspecified address.
+// dialEndpoints returns the possible addresses of the RDMA listener of a destination. Inside
+// the host, a listener on all addresses has the name of the unspecified address.
 func dialEndpoints(cfg *Config, f fabric, to netip.AddrPort, local netip.Addr) []endpoint {
 	list := []endpoint{{f, local, rdmaAddr(cfg, &f, to)}}
 	if f.inHost() {
@@ -37,8 +37,9 @@ func dialEndpoints(cfg *Config, f fabric, to netip.AddrPort, local netip.Addr) [
 	return list
 }
 
-// listenEndpoints returns where the RDMA listeners of a TCP listener listen. For an
-// unspecified address they are those of its family, and with dual also those of the other.
+// listenEndpoints returns the addresses of the RDMA listeners of a TCP listener. For an
+// unspecified address these are all addresses of its family, and with dual all addresses of
+// both families.
 func (s *subnetTable) listenEndpoints(cfg *Config, tcp netip.AddrPort, dual bool) []endpoint {
 	var list []endpoint
 	for _, f := range s.fabrics {
@@ -77,7 +78,7 @@ func (s *subnetTable) listenAddrs(f *fabric, a netip.Addr, dual bool) []netip.Ad
 	return list
 }
 
-// String returns the address in the form of logs and errors.
+// String returns the address as logs and errors show it.
 func (e *endpoint) String() string {
 	if e.fabric.inHost() {
 		return e.at.Name
@@ -90,15 +91,15 @@ func (e *endpoint) equal(o endpoint) bool {
 	return e.fabric.index == o.fabric.index && e.local == o.local && e.at == o.at
 }
 
-// route is how a provider may reach a destination.
+// route is the way in which a provider reaches a destination, or the reason why it cannot.
 type route struct {
 	fabric fabric
 	local  netip.Addr // address of the provider; zero inside the host
 	err    error      // why the provider cannot
 }
 
-// routes returns the routes to a destination, one for each provider, in their order. A valid
-// from is the address to connect from.
+// routes returns the routes to a destination, one for each provider, in the order of the
+// providers. A valid from is the address to connect from.
 func (s *subnetTable) routes(to, from netip.Addr) []route {
 	var list []route
 	for _, f := range s.fabrics {

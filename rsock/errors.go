@@ -9,7 +9,8 @@ import (
 
 // Errors of package rsock. They are wrapped: use errors.Is.
 var (
-	// ErrNoRDMA: RDMA is required, and there is none for this destination or listener.
+	// ErrNoRDMA: RDMA is required, and no provider reaches this destination or serves
+	// this listener.
 	ErrNoRDMA = errors.New("no RDMA transport")
 	// ErrOtherHost: the fabric connects processes of one host, and the destination is not an
 	// address of this host.
@@ -32,7 +33,7 @@ type Error struct {
 	Provider string
 	// Object is the address of the RDMA listener, if the error is about one.
 	Object string
-	// Final: the peer's answer holds for TCP too, so TCP was not tried.
+	// Final says that the peer's answer is valid for TCP too, so TCP was not tried.
 	//
 	// Source: [WSD §3.1]
 	Final bool

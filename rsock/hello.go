@@ -16,12 +16,12 @@ const (
 	helloReject
 )
 
-// rejection is why a listener rejects a connection. It holds for TCP too.
+// rejection is why a listener rejects a connection. The reason is valid for TCP too.
 //
 // Source: [WSD §3.1], [WSD §3.2]
 type rejection uint8
 
-// The reasons. notRejected is that of a hello that is no rejection.
+// The reasons. A hello that is no rejection has the reason notRejected.
 const (
 	notRejected     rejection = iota
 	rejectedRefused           // Admit returned false
@@ -30,7 +30,7 @@ const (
 )
 
 // hello is the private data of the messages that make a connection. It identifies rsock, and
-// has the TCP addresses that the connection stands for.
+// contains the TCP addresses of both ends of the connection.
 //
 // On the wire it is, with numbers in little-endian order:
 //
@@ -46,7 +46,7 @@ const (
 type hello struct {
 	kind     helloKind
 	reason   rejection
-	from, to netip.AddrPort // without zones, as those mean nothing to the peer
+	from, to netip.AddrPort // without zones, which have no meaning for the peer
 }
 
 // The layout of a hello. Its size fits the 56 bytes of private data of librdmacm.
@@ -71,8 +71,8 @@ func (h *hello) appendTo(b []byte) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// decodeHello decodes a hello of a kind. Zeros behind it, which some fabrics add, are
-// ignored.
+// decodeHello decodes a hello of a kind. Some fabrics add zeros behind the hello;
+// decodeHello ignores them.
 func decodeHello(b []byte, kind helloKind) (hello, error) {
 	if len(b) < helloSize || string(b[:5]) != helloMagic || b[5] != helloVersion || helloKind(b[6]) != kind {
 		return hello{}, errHello

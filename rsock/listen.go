@@ -15,16 +15,18 @@ type ListenConfig struct {
 	Config *Config
 	// NetListenConfig listens on TCP; nil is the zero net.ListenConfig.
 	NetListenConfig *net.ListenConfig
-	// Backlog is how many RDMA connections may be between their request and AcceptConn;
-	// more are refused at once. 0 is 1024. The backlog of TCP is the system's.
+	// Backlog is how many RDMA connections may be between their request and AcceptConn.
+	// Further requests are refused at once. 0 is 1024. The system sets the backlog of
+	// TCP.
 	//
 	// Source: [WSD §3.2]
 	Backlog int
-	// Admit decides on each connection; nil admits all. An RDMA dialer gets no answer before
-	// Admit has returned, and ECONNREFUSED if it returns false; a TCP connection, which the
-	// system has accepted already, is reset then. Admit is called by several goroutines at
-	// a time, of which none delays another: by up to 64 for TCP connections, and by up to
-	// Backlog for RDMA connections, for which it has Config.HandshakeTimeout to return.
+	// Admit decides on each connection; nil admits all. An RDMA dialer gets no answer
+	// before Admit has returned, and ECONNREFUSED if Admit returns false. The system has
+	// accepted a TCP connection before Admit is called; if Admit returns false, the
+	// connection is reset. Several goroutines call Admit at a time, and none delays
+	// another: up to 64 for TCP connections, and up to Backlog for RDMA connections. For
+	// an RDMA connection Admit must return within Config.HandshakeTimeout.
 	//
 	// Source: [WSD §3.2]
 	Admit func(*Request) bool
@@ -38,17 +40,17 @@ type Request struct {
 	LocalAddr, RemoteAddr *net.TCPAddr
 }
 
-// Listen listens on address, as net.Listen does, on network "tcp", "tcp4" or "tcp6", and
-// beside that by RDMA.
+// Listen listens on address, as net.Listen does, on network "tcp", "tcp4" or "tcp6". It also
+// listens by RDMA.
 func Listen(network, address string, cfg *Config) (*Listener, error) {
 	return (&ListenConfig{Config: cfg}).Listen(context.Background(), network, address)
 }
 
 // Listen listens on address, "host:port", on network "tcp", "tcp4" or "tcp6". For port 0 it
 // picks a port at which RDMA listeners can listen too. An address without a host, or with an
-// unspecified one, has RDMA listeners on all addresses of the providers, and on new ones as
-// they come. An RDMA listener that cannot listen is left out, and tried again every
-// Config.RefreshInterval.
+// unspecified host, has RDMA listeners on all addresses of the providers, also on addresses
+// that are added later. An RDMA listener that cannot listen is left out, and tried again
+// every Config.RefreshInterval.
 //
 // Errors: a *net.OpError. It wraps ErrNoRDMA if RDMA is required and no RDMA listener
 // listens.
@@ -90,7 +92,7 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (*L
 // portTries is how many ports are tried for port 0.
 const portTries = 16
 
-// isAnyPort reports whether an address leaves the port open.
+// isAnyPort reports whether the system picks the port of an address.
 func isAnyPort(address string) bool {
 	_, port, err := net.SplitHostPort(address)
 	return err == nil && (port == "0" || port == "")

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// rejecting is how many requests may be rejected at a time, beside those that have a
-	// place in the backlog.
+	// rejecting is how many requests may be rejected at a time, in addition to the
+	// requests that have a place in the backlog.
 	rejecting = 64
-	// deciding is how many TCP connections may be between the system and AcceptConn where
-	// Admit decides on them.
+	// deciding is how many TCP connections may be between the system and AcceptConn if
+	// there is an Admit function.
 	deciding = 64
 )
 
@@ -28,7 +28,7 @@ type Listener struct {
 	rdma   rdmaListeners
 	admit  func(*Request) bool
 
-	accepted chan arrival  // TCP connections; unbuffered, the system keeps the others
+	accepted chan arrival  // TCP connections; unbuffered, the system keeps further connections
 	ready    chan *Conn    // RDMA connections, each with a slot
 	slots    chan struct{} // one element for each RDMA connection from its request to AcceptConn
 	handling chan struct{} // one element for each request that is being handled
@@ -46,8 +46,8 @@ type arrival struct {
 	err error
 }
 
-// newListener makes a listener from a TCP listener, which it closes. It accepts nothing
-// before start.
+// newListener makes a listener from a TCP listener, and owns the TCP listener. The listener
+// accepts nothing before start.
 func newListener(lc *ListenConfig, r *router, tcp *net.TCPListener, network string) *Listener {
 	l := &Listener{
 		router:   r,
@@ -89,8 +89,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 
 // AcceptConn waits for a connection, by TCP or by RDMA.
 //
-// Errors: net.ErrClosed (wrapped) after Close; those of net.TCPListener.Accept, after some
-// of which it may be called again.
+// Errors: net.ErrClosed (wrapped) after Close; the errors of net.TCPListener.Accept. After
+// some of these errors AcceptConn can be called again.
 func (l *Listener) AcceptConn() (*Conn, error) {
 	if l.ctx.Err() == nil {
 		select {
@@ -113,8 +113,8 @@ func (l *Listener) Addr() net.Addr { return l.tcp.Addr() }
 func (l *Listener) RDMAAddrs() []net.Addr { return l.rdma.addrs() }
 
 // Close stops listening, resets connections that were not accepted, and waits for the
-// goroutines of the listener, and so for an Admit function that is running. Accepted
-// connections go on. A second Close fails with net.ErrClosed (wrapped).
+// goroutines of the listener, including a running Admit function. Accepted connections go
+// on. A second Close fails with net.ErrClosed (wrapped).
 func (l *Listener) Close() error {
 	err := opError("close", l.Addr().Network(), nil, l.Addr(), net.ErrClosed)
 	l.once.Do(func() { err = l.close() })
@@ -139,7 +139,7 @@ func (l *Listener) close() error {
 // Drain waits until no accepted connection that was closed is still delivering written data.
 // Open connections do not count. It may be called before and after Close.
 //
-// Errors: that of ctx; the deliveries go on.
+// Errors: the error of ctx; the deliveries go on.
 func (l *Listener) Drain(ctx context.Context) error {
 	if err := l.router.draining.wait(ctx); err != nil {
 		return opError("close", l.Addr().Network(), nil, l.Addr(), err)
@@ -179,8 +179,8 @@ func (l *Listener) deliver(a arrival) {
 	}
 }
 
-// decide calls Admit for a TCP connection in a goroutine of its own, as it may block. It
-// waits while too many of these run.
+// decide calls Admit for a TCP connection in a goroutine of its own, because Admit may
+// block. decide waits while too many of these goroutines run.
 func (l *Listener) decide(c *net.TCPConn) {
 	select {
 	case l.deciding <- struct{}{}:
@@ -202,7 +202,7 @@ func (l *Listener) decide(c *net.TCPConn) {
 	})
 }
 
-// reset breaks a connection off.
+// reset closes a connection with a TCP reset.
 func reset(c *net.TCPConn) {
 	_ = c.SetLinger(0)
 	c.Close()

@@ -9,7 +9,7 @@ import (
 )
 
 // acceptPause is how long an RDMA listener waits after the provider failed to accept, for
-// want of memory for instance. It doubles up to maxAcceptPause while the failures go on.
+// example without memory. The pause doubles up to maxAcceptPause while the failures go on.
 const (
 	acceptPause    = 50 * time.Millisecond
 	maxAcceptPause = 5 * time.Second
@@ -26,8 +26,8 @@ type rdmaListener struct {
 	gone     bool // its address is gone; guarded by rdmaListeners.mu
 }
 
-// run takes requests until the listener is closed. Each is handled by a goroutine of its own,
-// as a peer may delay it.
+// run takes requests until the listener is closed. Each request has a goroutine of its own,
+// because a peer may delay it.
 func (r *rdmaListener) run() {
 	defer r.service.release()
 	pause := acceptPause
@@ -54,7 +54,7 @@ func (r *rdmaListener) run() {
 	}
 }
 
-// next waits for room among the requests that are handled, and then for a request.
+// next waits until fewer requests are handled than allowed, and then for a request.
 func (r *rdmaListener) next() (*verbs.Incoming, error) {
 	select {
 	case r.l.handling <- struct{}{}:
@@ -96,8 +96,8 @@ func (r *rdmaListener) handle(in *verbs.Incoming) {
 	r.l.ready <- conn // does not block, as the connection has a slot
 }
 
-// readRequest decodes the hello of a request, and checks that it is for this listener and
-// from the address that the fabric knows.
+// readRequest decodes the hello of a request. It checks that the hello names this listener,
+// and the address of the peer that the fabric reports.
 func (r *rdmaListener) readRequest(in *verbs.Incoming) (hello, error) {
 	call, err := decodeHello(in.PrivateData(), helloRequest)
 	if err != nil {
@@ -128,8 +128,8 @@ func (r *rdmaListener) readRequest(in *verbs.Incoming) (hello, error) {
 	return call, nil
 }
 
-// admit takes a slot for a connection, and calls Admit. Without a rejection the slot is the
-// connection's.
+// admit takes a slot for a connection, and calls Admit. Without a rejection the connection
+// owns the slot.
 func (r *rdmaListener) admit(call *hello) rejection {
 	if r.l.ctx.Err() != nil {
 		return rejectedClosing

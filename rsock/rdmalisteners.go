@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// rdmaListeners are the RDMA listeners of a Listener, which follow the addresses of the
-// providers. Safe for concurrent use, but for openAll.
+// rdmaListeners are the RDMA listeners of a Listener. They follow the addresses of the
+// providers. Safe for concurrent use, except openAll.
 //
 // Source: [WSD §1], [WSD §3.2]
 type rdmaListeners struct {
@@ -35,7 +35,7 @@ func (s *rdmaListeners) addrs() []net.Addr {
 }
 
 // close closes the listeners. Precondition: the context of the Listener has ended, so that
-// none is added.
+// no listener is added.
 func (s *rdmaListeners) close() error {
 	s.mu.Lock()
 	list := s.list
@@ -47,8 +47,9 @@ func (s *rdmaListeners) close() error {
 	return errors.Join(errs...)
 }
 
-// openAll opens listeners at all endpoints without one, and closes those whose endpoint is
-// gone. It returns the failures, each about one listener. One goroutine calls it at a time.
+// openAll opens a listener at each endpoint that has none, and closes the listeners without
+// an endpoint. It returns the failures, each about one listener. One goroutine calls it at a
+// time.
 func (s *rdmaListeners) openAll(ctx context.Context) (failed []error) {
 	router := s.l.router
 	table, err := router.subnets.latest(ctx)
@@ -75,7 +76,7 @@ func (s *rdmaListeners) openAll(ctx context.Context) (failed []error) {
 	return failed
 }
 
-// logUnusable logs which providers have no addresses, and why, unless that was logged before.
+// logUnusable logs the providers without addresses and the reasons, each reason once.
 func (s *rdmaListeners) logUnusable(table *subnetTable) {
 	before := s.logged
 	s.logged = make(map[int]string)
@@ -90,8 +91,8 @@ func (s *rdmaListeners) logUnusable(table *subnetTable) {
 	}
 }
 
-// split keeps the listeners whose endpoints are wanted, and removes the others, which the
-// caller closes.
+// split keeps the listeners at wanted endpoints, and removes all others. The caller closes
+// the removed listeners.
 func (s *rdmaListeners) split(wanted []endpoint) (kept, gone []*rdmaListener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,11 +139,11 @@ func (s *rdmaListeners) open(ctx context.Context, e endpoint) error {
 }
 
 // settleTime is how long a listener waits after a change of the addresses before it reads
-// them, as changes come in bursts.
+// them, because changes come in bursts.
 const settleTime = 50 * time.Millisecond
 
-// follow opens listeners on addresses as they come, and those that could not listen before,
-// until the Listener is closed.
+// follow opens listeners on new addresses, and tries the listeners again that could not
+// listen. It returns when the Listener is closed.
 func (s *rdmaListeners) follow() {
 	router := s.l.router
 	tick := time.NewTicker(router.cfg.RefreshInterval)
@@ -172,7 +173,7 @@ func (s *rdmaListeners) follow() {
 	}
 }
 
-// renew is openAll for a Listener that accepts connections already.
+// renew is openAll after start. It logs the failures.
 func (s *rdmaListeners) renew() {
 	for _, err := range s.openAll(s.l.ctx) {
 		s.l.router.cfg.Logger.Debug("rsock: no RDMA listener", "addr", s.l.Addr(), "err", err)

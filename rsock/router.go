@@ -33,8 +33,9 @@ func newRouter(cfg *Config) *router {
 	return r
 }
 
-// newStream prepares a stream on a socket that is not connected. The caller goes on with
-// Start, and then newRDMAConn or Abort, which closes the socket too. An error closes it.
+// newStream prepares a stream on a socket that is not connected. The caller calls Start
+// next, and then newRDMAConn, or Abort, which also closes the socket. After an error the
+// socket is closed.
 func (r *router) newStream(ctx context.Context, sock *verbs.Socket) (*stream.Stream, error) {
 	cfg := &r.cfg
 	return stream.New(ctx, sock, stream.Config{
@@ -44,12 +45,12 @@ func (r *router) newStream(ctx context.Context, sock *verbs.Socket) (*stream.Str
 	})
 }
 
-// maxUnresponsive bounds the addresses that a dialer does not try; beyond it all are tried
-// again.
+// maxUnresponsive bounds the addresses that a dialer does not try. With more addresses all
+// of them are tried again.
 const maxUnresponsive = 1024
 
-// unresponsive holds the addresses of RDMA listeners that did not answer in time, and until
-// when they are not tried. Safe for concurrent use.
+// unresponsive holds the addresses of RDMA listeners that did not answer in time, and the
+// time until which each is not tried. Safe for concurrent use.
 type unresponsive struct {
 	mu    sync.Mutex // guards the fields below
 	until map[rdma.Addr]time.Time
@@ -65,7 +66,8 @@ func (u *unresponsive) add(at rdma.Addr, interval time.Duration) {
 	u.until[at] = time.Now().Add(interval)
 }
 
-// has reports whether an address is not to be tried, and forgets it when its time is over.
+// has reports whether an address must not be tried yet. It removes an address whose time is
+// over.
 func (u *unresponsive) has(at rdma.Addr) bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// servicePool holds the providers in use. Safe for concurrent use; no caller waits for a
-// provider with mu held.
+// servicePool holds the providers in use. Safe for concurrent use. mu is not held during
+// calls of a provider.
 type servicePool struct {
 	cfg *Config
 
@@ -20,7 +20,7 @@ type servicePool struct {
 
 // serviceKey identifies a service.
 type serviceKey struct {
-	provider int // in Config.Providers
+	provider int // index in Config.Providers
 	local    netip.Addr
 }
 
@@ -38,9 +38,9 @@ func (p *servicePool) init(cfg *Config) {
 	p.cfg, p.byKey = cfg, make(map[serviceKey]*service)
 }
 
-// open opens a provider on an address, or shares it with those that have it open. The caller
-// releases it. Of concurrent calls one opens the provider and the others wait, each within
-// its context; if that fails, the next call opens it.
+// open returns the service of a provider on an address, and opens the provider if it is not
+// open. The caller releases the service. Of concurrent calls one opens the provider; the
+// other calls wait within their contexts. After a failure the next call tries again.
 func (p *servicePool) open(ctx context.Context, f *fabric, local netip.Addr) (*service, error) {
 	key := serviceKey{f.index, local}
 	for {

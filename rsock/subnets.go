@@ -12,9 +12,9 @@ import (
 	"lwio/rdma"
 )
 
-// subnetTable tells which destinations a provider reaches: over a fabric with IP addresses
-// those on the subnets of the provider's addresses, over a fabric inside one host the
-// addresses of the host. It does not change once it is made.
+// subnetTable tells which destinations a provider reaches. Over a fabric with IP addresses
+// these are the destinations on the subnets of the provider's addresses; over a fabric
+// inside one host, the addresses of the host. A table does not change.
 //
 // Source: [WSD §1]
 type subnetTable struct {
@@ -29,14 +29,14 @@ type fabric struct {
 	provider rdma.Provider
 	index    int          // in Config.Providers
 	addrs    []netip.Addr // empty without err: the fabric is inside the host
-	err      error        // why the addresses are not known, or why there is none now
+	err      error        // why the addresses are not known, or why there are none
 }
 
 // inHost reports whether the fabric is inside the host. Precondition: err is nil.
 func (f *fabric) inHost() bool { return len(f.addrs) == 0 }
 
-// readSubnets reads the addresses from the system and the providers. It fails if ctx ends, as
-// the errors of the providers are not about their addresses then.
+// readSubnets reads the addresses from the system and the providers. It fails if ctx ends,
+// because the errors of the providers are then not about their addresses.
 //
 // Source: [WSD §1], [WSD §2.4 SIO_ADDRESS_LIST_QUERY]
 func readSubnets(ctx context.Context, cfg *Config) (*subnetTable, error) {
@@ -63,9 +63,9 @@ func (s *subnetTable) isHost(a netip.Addr) bool {
 	return a.IsLoopback() || slices.ContainsFunc(s.host, func(p netip.Prefix) bool { return p.Addr() == a.WithZone("") })
 }
 
-// source returns the address from which a provider of IP reaches a destination: the
-// destination itself, if it is an address of the provider, or the one on the smallest common
-// subnet. A valid from is the only address that is allowed.
+// source returns the address from which a provider with IP addresses reaches a destination:
+// the destination itself, if it is an address of the provider, or the address on the
+// smallest common subnet. If from is valid, no other address is allowed.
 //
 // Errors: ErrNoSubnet.
 func (s *subnetTable) source(f *fabric, to, from netip.Addr) (netip.Addr, error) {
@@ -85,8 +85,9 @@ func (s *subnetTable) source(f *fabric, to, from netip.Addr) (netip.Addr, error)
 	return best, nil
 }
 
-// commonBits returns the prefix length of the subnet that both addresses are on: -1 if there
-// is none, one more than the length of an address if they are equal.
+// commonBits returns the prefix length of the subnet that both addresses are on. The result
+// is -1 without a common subnet, and one more than the length of an address for equal
+// addresses.
 func (s *subnetTable) commonBits(a, to netip.Addr) int {
 	if a == to {
 		return a.BitLen() + 1
@@ -103,7 +104,7 @@ func (s *subnetTable) commonBits(a, to netip.Addr) int {
 	return bits
 }
 
-// canListen reports whether a provider of IP can listen on an address.
+// canListen reports whether a provider with IP addresses can listen on an address.
 func (s *subnetTable) canListen(f *fabric, a netip.Addr) bool {
 	if slices.Contains(f.addrs, a) {
 		return true
@@ -139,16 +140,16 @@ type subnetCache struct {
 	cfg     *Config
 	reading chan struct{} // has one element while a call reads the addresses
 
-	mu      sync.Mutex // guards the fields below; no caller waits with it held
+	mu      sync.Mutex // guards the fields below; held for a few instructions only
 	table   *subnetTable
-	changes uint64 // of addresses that were reported or suspected
+	changes uint64 // number of reported or suspected changes of addresses
 }
 
 func (c *subnetCache) init(cfg *Config) { c.cfg, c.reading = cfg, make(chan struct{}, 1) }
 
-// current returns the table, which is made anew when it is too old. If that fails, the old
-// table stays in use. One call reads the addresses; the others get the old table meanwhile,
-// and wait only if there is none.
+// current returns the table, and reads the addresses again if the table is too old. If that
+// fails, the old table stays in use. One call at a time reads the addresses. Other calls
+// return the old table meanwhile, and wait only if there is no table.
 func (c *subnetCache) current(ctx context.Context) (*subnetTable, error) {
 	table, fresh := c.cached()
 	if fresh {
@@ -165,8 +166,8 @@ func (c *subnetCache) current(ctx context.Context) (*subnetTable, error) {
 	return c.latest(ctx)
 }
 
-// latest is current for a caller that must not miss a reported change: it waits for a call
-// that reads the addresses, as that may have begun before the change.
+// latest is current for a caller that must not miss a reported change. It waits for a call
+// that reads the addresses, because that call may have begun before the change.
 func (c *subnetCache) latest(ctx context.Context) (*subnetTable, error) {
 	select {
 	case c.reading <- struct{}{}:
@@ -176,8 +177,8 @@ func (c *subnetCache) latest(ctx context.Context) (*subnetTable, error) {
 	}
 }
 
-// read makes the table anew unless it is fresh. Precondition: the caller has put an element
-// into reading, which read takes out.
+// read reads the table again unless it is fresh. Precondition: the caller has put an element
+// into reading. read takes the element out.
 func (c *subnetCache) read(ctx context.Context) (*subnetTable, error) {
 	defer func() { <-c.reading }()
 	table, fresh := c.cached()

@@ -2,16 +2,17 @@ package rsock
 
 import "strings"
 
-// TransportTCP is the name of TCP in Transport.Name and Request.Transport; the other names
-// are those of RDMA providers.
+// TransportTCP is the name of TCP in Transport.Name and Request.Transport. All other names
+// are names of RDMA providers.
 const TransportTCP = "tcp"
 
-// Transport is the transport of a connection, and why it is not a preferred provider.
+// Transport is the transport of a connection, with the reasons against the preferred
+// providers.
 type Transport struct {
 	// Name is the RDMA provider, such as "shm" or "iwarp", or TransportTCP.
 	Name string
-	// Skipped has the reason against each provider that was preferred and is not used. On
-	// the accepting side, which does not choose, it is empty.
+	// Skipped has the reason against each preferred provider that is not used. It is
+	// empty on the accepting side, which does not choose the transport.
 	Skipped []Skipped
 }
 
@@ -19,7 +20,7 @@ type Transport struct {
 type Skipped struct {
 	// Provider is the name of the provider.
 	Provider string
-	// Reason is why it is not used.
+	// Reason is why the provider is not used.
 	Reason error
 }
 

@@ -5,8 +5,8 @@ import "sync"
 // chunk is memory for data that no Read waits for.
 type chunk struct{ buf []byte }
 
-// The sizes of pooled chunks, in bytes. The larger one fits the payload of a control message
-// of the default size.
+// The sizes of pooled chunks, in bytes. The larger size fits the payload of a control
+// message of the default size.
 const (
 	smallChunk = 4 << 10
 	largeChunk = DefaultBufferSize

@@ -34,8 +34,8 @@ func (l *closer) init(c *connection, rx *receiver, tx *sender, f *offers, g *sta
 	l.linger.Store(int64(c.cfg.Linger))
 }
 
-// takeShutdown handles the peer's message that its stream ends, that it closes, or that it
-// has all data that this side wrote.
+// takeShutdown handles a shutdown message of the peer: the peer's stream ends, the peer
+// closes, or the peer has all data of this side.
 //
 // Source: [WSD §7]
 func (l *closer) takeShutdown(m *Message) error {
@@ -65,8 +65,8 @@ func (l *closer) takeShutdown(m *Message) error {
 	return nil
 }
 
-// progressLocked fetches the data of a peer that has closed, and answers it once all of it is
-// here.
+// progressLocked fetches the data of a peer that has closed, and answers the peer once all
+// data is here.
 func (l *closer) progressLocked() {
 	if !l.c.peerClosed.Load() || l.answered || l.c.failure() != nil || !l.rx.input.drain() {
 		return
@@ -75,8 +75,8 @@ func (l *closer) progressLocked() {
 	l.tx.enqueue(Message{Type: TypeShutdown, Flags: FlagTaken})
 }
 
-// SetLinger sets how long Close waits for the peer to take the written data. 0 breaks the
-// connection off instead, and the peer sees a reset; a negative value is Config.Linger.
+// SetLinger sets how long Close waits for the peer to take the written data. 0 resets the
+// connection instead; a negative value is Config.Linger.
 func (l *closer) SetLinger(d time.Duration) {
 	if d < 0 {
 		d = l.c.cfg.Linger
@@ -84,9 +84,10 @@ func (l *closer) SetLinger(d time.Duration) {
 	l.linger.Store(int64(d))
 }
 
-// Close ends the connection. Calls that wait return; the data that was written before is
-// delivered, though not necessarily read, when Close returns, if the peer runs and takes it
-// in time. A second Close waits for the first and fails with net.ErrClosed.
+// Close ends the connection. Calls that wait return. When Close returns, the peer has the
+// data that was written before, if the peer runs and takes the data in time. The program of
+// the peer may not have read the data yet. A second Close waits for the first and fails with
+// net.ErrClosed.
 //
 // Source: [WSD §7]
 func (l *closer) Close() error {
@@ -98,7 +99,8 @@ func (l *closer) Close() error {
 }
 
 // BeginClose is the first part of Close, which does not wait: calls return, and the time of
-// SetLinger begins. EndClose is the rest. It returns false if it was called before.
+// SetLinger begins. EndClose is the second part. BeginClose returns false if it was called
+// before.
 func (l *closer) BeginClose() bool {
 	if l.c.closing.Swap(true) {
 		return false
@@ -112,8 +114,8 @@ func (l *closer) BeginClose() bool {
 	return true
 }
 
-// EndClose is the second part of Close. It is called once, after a BeginClose that returned
-// true, by any goroutine.
+// EndClose is the second part of Close. Any goroutine calls it once, after a BeginClose that
+// returned true.
 func (l *closer) EndClose() error {
 	defer close(l.closed)
 	for _, calls := range []*sync.Mutex{&l.writer.calls, &l.reader.calls, &l.reader.urgentCalls} {
@@ -142,7 +144,7 @@ func (l *closer) disconnect() {
 	sent := false
 	for l.rx.awaited(&l.c.closeWait, func() bool {
 		if l.rx.input.fetch.busy > 0 {
-			return false // the peer must not end it before, as its memory is freed then
+			return false // the peer must not end the connection before, because this frees the memory
 		}
 		if !sent {
 			sent = true
@@ -157,8 +159,8 @@ func (l *closer) disconnect() {
 	}
 }
 
-// release stops the goroutine and the timers of the stream, and closes the socket, or leaves
-// that to the last user of memory of the stream.
+// release stops the goroutine and the timers of the stream, and closes the socket. If calls
+// still use memory of the stream, the last of them closes the socket.
 func (l *closer) release() error {
 	l.c.fail(errClosed)
 	l.running.Wait()
@@ -188,12 +190,12 @@ func (l *closer) closeSocket() error {
 	return err
 }
 
-// AfterClose sets a function that is called once the socket is closed, which can be after
-// Close if memory of the stream is in use then. It must be called before the stream is
-// shared.
+// AfterClose sets a function that is called once the socket is closed. If memory of the
+// stream is in use during Close, the socket is closed after Close. AfterClose must be called
+// before the stream is shared.
 func (l *closer) AfterClose(f func()) { l.afterClose = f }
 
-// Abort closes the stream without regard for written data.
+// Abort closes the stream and drops written data that is not delivered.
 func (l *closer) Abort() {
 	l.linger.Store(0)
 	_ = l.Close() // its error is about the release of memory alone

@@ -9,15 +9,15 @@ import (
 // The defaults of Config, and fixed sizes.
 const (
 	// DefaultReceiveBuffers is the number of control buffers that receive, and
-	// DefaultBufferSize their size in bytes, which fits a TLS record with 16 KiB of data;
-	// sendBuffers is the number of those that send.
+	// sendBuffers the number of control buffers that send. DefaultBufferSize is their
+	// size in bytes. It fits a TLS record with 16 KiB of data.
 	DefaultReceiveBuffers = 12
 	DefaultBufferSize     = 17 << 10
 	sendBuffers           = 8
 	// maxHead is the most data that goes with an offer, in bytes.
 	maxHead = 4000
-	// DefaultLinger is how long Close, and a call whose memory the peer uses, wait before
-	// the connection is broken off.
+	// DefaultLinger is how long Close waits before it resets the connection. A call
+	// whose memory the peer uses waits as long.
 	DefaultLinger = 3 * time.Second
 	// maxIncoming is how many offers of the peer may be unfinished.
 	maxIncoming = 8
@@ -43,18 +43,18 @@ type Config struct {
 	// BufferSize the most bytes of each, 32 of them its header; 0 means the defaults. They
 	// are clamped to 8..4096 and 256 bytes..64 KiB, and to the limits of the socket.
 	ReceiveBuffers, BufferSize int
-	// Threshold is the size, in bytes, of the largest Write that goes by control messages;
-	// 0 means that of the provider (SO_RDMA_THRESHOLD_SIZE).
+	// Threshold is the size, in bytes, of the largest Write that goes by control
+	// messages; 0 means the threshold of the provider (SO_RDMA_THRESHOLD_SIZE).
 	Threshold int
 	// NoRead makes this side behave like one without RDMA Read.
 	NoRead bool
-	// Spin is how long a call polls before it sleeps; with a negative value it never sleeps.
-	// During a bulk transfer a call polls for bulkSpin in any case.
+	// Spin is how long a call polls before it sleeps. With a negative value a call never
+	// sleeps. During a bulk transfer a call polls for bulkSpin in any case.
 	Spin time.Duration
 	// Linger bounds Close; 0 means DefaultLinger.
 	Linger time.Duration
-	// Memory is the budget for large data that the stream shares with others. When it is
-	// used up, large data goes by control messages. Nil has no bound.
+	// Memory is the budget for large data that the stream shares with other streams.
+	// When the budget is used up, large data goes by control messages. Nil has no bound.
 	Memory *Budget
 }
 

@@ -13,7 +13,7 @@ import (
 
 // connection is the state that the components of one stream share: the socket, the
 // configuration, the failure, the progress with the waiters of the calls, and the counters.
-// Safe for concurrent use, but for the fields of which the comments say otherwise.
+// Safe for concurrent use, except the fields whose comments name a time or a lock.
 type connection struct {
 	sock     socket
 	cfg      Config
@@ -40,9 +40,9 @@ type connection struct {
 	depth  int  // fetches that may be in flight at a time
 }
 
-// init looks the extension functions of the socket up, and prepares the waiters.
+// init looks up the extension functions of the socket, and prepares the waiters.
 //
-// Errors: those of the look-up.
+// Errors: the errors of the look-up.
 func (c *connection) init(sock *verbs.Socket, cfg *Config) error {
 	if err := c.sock.init(sock); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (c *connection) setPeer(peer Negotiation) {
 	direct := c.hasCap(rdma.CapDirectAlloc)
 	c.peer = peer
 	c.copies = peer.CanRead && direct
-	c.depth = 1 // a read is a mere copy, or the peer writes
+	c.depth = 1 // a read is a copy in memory, or the peer writes
 	if c.canRead() && !direct {
 		// Room is left for a message and an RDMA Write.
 		c.depth = min(maxDirect, max(c.sock.Options().SendDepth-2, 1))
@@ -82,8 +82,8 @@ func (c *connection) setPeer(peer Negotiation) {
 // signal wakes a waiter.
 func (c *connection) signal(w *waiter) { c.progress.signal(w) }
 
-// wait waits until w is signaled. Precondition: the caller holds no lock but the one of its
-// kind of call.
+// wait waits until w is signaled. Precondition: the caller holds no lock except the lock of
+// its kind of call.
 func (c *connection) wait(w *waiter) { c.progress.wait(w) }
 
 // fail ends the stream with an error, which must not be nil. Only the first error counts.
@@ -104,7 +104,7 @@ func (c *connection) wakeAll() {
 // failBelow fails the stream with an error of the socket.
 func (c *connection) failBelow(err error) { c.fail(c.errorBelow(err)) }
 
-// errorBelow returns the error of a stream whose connection below ended with err.
+// errorBelow returns the error of a stream whose RDMA connection ended with err.
 func (c *connection) errorBelow(err error) error {
 	if cause := c.sock.Err(); cause != nil {
 		err = cause
@@ -112,8 +112,8 @@ func (c *connection) errorBelow(err error) error {
 	return fmt.Errorf("%w: %w", ErrReset, err)
 }
 
-// lost fails the stream because a request ended with err: in good order if the peer has
-// closed, and else with errorBelow.
+// lost fails the stream because a request ended with err. The failure is ErrPeerClosed if
+// the peer has closed, and errorBelow otherwise.
 func (c *connection) lost(err error) {
 	if c.peerClosed.Load() {
 		c.fail(ErrPeerClosed)

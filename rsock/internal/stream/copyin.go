@@ -6,11 +6,11 @@ import (
 )
 
 // ReadFrom writes the data that src returns until its end, and returns the number of bytes.
-// As long as src returns little at a time, ReadFrom reads the size of one control message;
-// once src has filled that, it reads into the stage. So a copy from a silent src holds no
-// memory of the stage.
+// While src returns little at a time, ReadFrom reads the size of one control message. Once
+// src has filled a message, ReadFrom reads into the stage. So a copy from a silent src holds
+// no memory of the stage.
 //
-// Errors: those of src.Read but for io.EOF, and those of Write.
+// Errors: the errors of src.Read except io.EOF, and the errors of Write.
 func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
 	more := false
 	for err == nil {
@@ -28,8 +28,8 @@ func (w *writer) ReadFrom(src io.Reader) (n int64, err error) {
 	return n, err
 }
 
-// readMessage reads the payload of one control message from src, and writes it. more: src has
-// filled it.
+// readMessage reads the payload of one control message from src, and writes it. more says
+// that src has filled the message.
 func (w *writer) readMessage(src io.Reader) (n int, more bool, err error) {
 	if err := w.writable(); err != nil {
 		return 0, false, err
@@ -70,9 +70,9 @@ func (w *writer) sendDraft(d *draft, n int) (int, error) {
 	return n, nil
 }
 
-// readPiece reads a piece of the stage from src, and writes it. more: src has filled the
-// piece. No lock is held while src reads. Close does not wait for src; the last user frees
-// the memory then.
+// readPiece reads a piece of the stage from src, and writes it. more says that src has
+// filled the piece. No lock is held while src reads. Close does not wait for src: the last
+// user of the memory frees it.
 func (w *writer) readPiece(src io.Reader) (n int, more bool, err error) {
 	g, err := w.borrowPiece()
 	switch {

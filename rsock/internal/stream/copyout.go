@@ -5,15 +5,15 @@ import "io"
 // WriteTo writes the data of the peer's stream to w until its end, from the memory where it
 // arrived, and returns the number of bytes.
 //
-// Errors: those of w.Write, and those of Read but for io.EOF. Data that w did not accept is
-// lost.
+// Errors: the errors of w.Write, and the errors of Read except io.EOF. Data that w did not
+// accept is lost.
 func (r *reader) WriteTo(w io.Writer) (n int64, err error) {
 	for err == nil {
 		var k int
 		k, err = r.writePart(w)
 		n += int64(k)
 	}
-	if err == io.EOF { //nolint:errorlint // which only Read's end of the stream is here
+	if err == io.EOF { //nolint:errorlint // here it is only the end of the stream
 		err = nil
 	}
 	return n, err
@@ -42,7 +42,7 @@ func (r *reader) writePart(w io.Writer) (n int, err error) {
 }
 
 // borrow waits for data and takes it out of the stream. The data stays until leave. c is the
-// chunk that it is in, if any.
+// chunk with the data, or nil.
 func (r *reader) borrow() (p []byte, c *chunk, err error) {
 	r.calls.Lock()
 	defer r.calls.Unlock()

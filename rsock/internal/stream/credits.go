@@ -1,32 +1,31 @@
 package stream
 
-// reserve is how many credits stream data leaves for messages that the receiver keeps
-// nothing of. Without it, two sides whose programs do not read could not send each other
-// anything else.
+// reserve is how many credits stream data leaves for passing messages. Without the reserve,
+// two sides whose programs do not read could not send each other any message.
 const reserve = 4
 
 // class is the use of credits by a message.
 type class uint8
 
 const (
-	// keptClass: the receiver may keep the payload until its program reads it, and grants
-	// the credit again only then.
+	// keptClass: the receiver may keep the payload until its program reads it. Only then
+	// it grants the credit again.
 	keptClass class = iota
-	// passingClass: the receiver keeps nothing; the credit comes back as soon as it is worth
-	// a message.
+	// passingClass: the receiver keeps nothing. The credit comes back as soon as it is
+	// worth a message.
 	passingClass
 	// grantClass: a passing message that grants credits. Only this class may use the last
 	// credit.
 	grantClass
 )
 
-// credits counts, for one connection, how many messages each side may send. It is not safe
-// for concurrent use.
+// credits counts, for one connection, how many messages each side may send. Not safe for
+// concurrent use.
 //
-// Of the window that each side grants, the other keeps reserve for passing messages, and
-// the last credit for a message that grants. A side grants when half of its window was
-// consumed, and earlier when the other side runs low. So the peer of a side without a credit
-// has at least one: the last message of that side granted it.
+// Each side grants a window. The sender keeps reserve of the window for passing messages,
+// and the last credit for a message that grants credits. A side grants when half of its
+// window is consumed, and earlier when the peer has few credits. So if one side has no
+// credit, its peer has at least one: the last message of the first side granted it.
 //
 // Source: [WSD §4 credit rules]
 type credits struct {
@@ -73,8 +72,8 @@ func (c *credits) receive(granted uint16) bool {
 	return c.peerAvailable >= 0 && c.available <= c.limit
 }
 
-// consumed counts a message whose buffer is posted again. Its credit can be granted at once,
-// or, if its payload is kept, after the program has read that.
+// consumed counts a message whose buffer is posted again. Its credit can be granted at once.
+// If the payload is kept, the credit can be granted after the program has read the payload.
 func (c *credits) consumed(kept bool) {
 	if kept {
 		c.unread++
@@ -89,7 +88,7 @@ func (c *credits) read(n int) {
 	c.ungranted += n
 }
 
-// grantDue reports whether it is time for a message that has nothing but credits.
+// grantDue reports whether it is time for a message that only grants credits.
 func (c *credits) grantDue() bool { return c.available > 0 && c.worthMessage(c.ungranted) }
 
 // worthMessage reports whether n credits to grant are worth a message.

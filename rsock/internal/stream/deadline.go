@@ -6,18 +6,19 @@ import (
 	"time"
 )
 
-// deadline is when calls of one kind give up. Programs set it for each request, and mostly
-// clear it or move it on before it passes. So the timer is made once and not touched where it
-// fires too early or in vain; the deadline is checked when it fires. Safe for concurrent use.
+// deadline is when calls of one kind give up. Programs set a deadline for each request, and
+// mostly clear or move it before it passes. So there is one timer, and most calls of set do
+// not touch it. The timer may fire too early; then it checks the deadline. Safe for
+// concurrent use.
 type deadline struct {
 	over atomic.Bool // it has passed
 	wake func()      // wakes the calls; set before the first use
 
 	mu    sync.Mutex // guards the fields below
-	at    time.Time  // zero: there is none, or it has passed
+	at    time.Time  // zero: there is no deadline, or it has passed
 	timer *time.Timer
 	due   time.Time // when the timer fires, at the latest; zero: it does not run
-	ended bool      // it is not set any more
+	ended bool      // stop was called
 }
 
 // set sets the deadline; the zero time is none.
@@ -47,8 +48,8 @@ func (d *deadline) pass() {
 	}
 }
 
-// checkLocked wakes the calls if the deadline has passed, and else has the timer fire by then.
-// Precondition: there is a deadline.
+// checkLocked wakes the calls if the deadline has passed. Otherwise it ensures that the
+// timer fires by the deadline. Precondition: there is a deadline.
 func (d *deadline) checkLocked() {
 	now := time.Now()
 	left := d.at.Sub(now)
@@ -71,7 +72,7 @@ func (d *deadline) checkLocked() {
 	d.due = due
 }
 
-// stop ends the timer for good.
+// stop ends the timer. A later deadline has no effect.
 func (d *deadline) stop() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -1,14 +1,14 @@
 package stream
 
-// A Read has as many fetches in flight as there are offers to fill its memory, ahead of the
-// data that it copies, so that the peer need not wait from one fetch to the next.
+// A Read starts fetches for all offers that fit into its memory before it copies data that
+// is here. So the peer does not wait between two fetches.
 
 // maxDirect is how many fetches a Read may have in flight.
 const maxDirect = 4
 
-// fill copies data that is here to p, and fetches offers into the rest of p where that is
-// worth it. follows: p is the rest of the memory of a Read, which makes a small fetch worth
-// it. pending: fetches into p are in flight, so p must not be given back.
+// fill copies data that is here to p, and fetches offers into the rest of p if a fetch is
+// large enough. follows says that p is the rest of the memory of a Read; then a small fetch
+// is enough. pending says that fetches into p are in flight, so the Read must not return p.
 func (in *input) fill(p []byte, follows bool) (n int, pending bool) {
 	g := &in.fetch
 	for {
@@ -48,9 +48,9 @@ func (in *input) fetchDirect(p []byte, follows bool) {
 	}
 }
 
-// collect takes data that is here, and the fetches that have ended, in the order of the
-// stream, for a Read with the memory p. A fetch that brought no bytes is over even if bytes
-// before it are missing.
+// collect takes data that is here, and the fetches that have ended, for a Read with the
+// memory p, in the order of the stream. It ends a fetch that brought no bytes even if bytes
+// before the fetch are missing.
 func (in *input) collect(p []byte) (n int) {
 	g := &in.fetch
 	for {
@@ -67,8 +67,8 @@ func (in *input) collect(p []byte) (n int) {
 	}
 }
 
-// collectLate takes the data that has come into the memory p of a Read that ends without more,
-// or drops it after CloseRead.
+// collectLate takes the data that has come into the memory p of a Read that ends. After
+// CloseRead it drops the data.
 func (in *input) collectLate(p []byte) (n int) {
 	g := &in.fetch
 	if !in.discard {

@@ -10,16 +10,16 @@
 //
 // Both sides post receives for control messages and announce how many; a message costs a
 // credit. Data up to the threshold is copied into control messages. Larger data is offered:
-// the message has the beginning of it and a descriptor of the rest. The receiver fetches the
-// rest by RDMA Read when its program reads, straight into the program's memory if that is
-// large enough, several offers at a time, and tells the sender when it has each. A receiver
-// that cannot read answers an offer with a descriptor of memory of its own, to which the
-// sender writes.
+// the message contains the beginning of the data and a descriptor of the rest. The receiver
+// fetches the rest by RDMA Read when its program reads, several offers at a time. The data
+// goes straight into the program's memory if that is large enough. A message tells the
+// sender the end of each fetch. A receiver that cannot read answers an offer with a
+// descriptor of its own memory, and the sender writes to that memory.
 //
-// Over an adapter that reaches only its own memory directly (rdma.CapDirectAlloc), offered
-// data is copied into such memory first, in pieces, and Write returns when the last of them
-// is offered. Over other adapters the program's memory itself is offered, and Write returns
-// when the peer has it.
+// Over an adapter that reaches only its own memory directly (rdma.CapDirectAlloc), Write
+// copies the data into memory of the adapter in pieces, offers the pieces, and returns when
+// the last piece is offered. Over other adapters the program's memory itself is offered, and
+// Write returns when the peer has it.
 //
 // # Components
 //
@@ -40,21 +40,22 @@
 //	closer      the orderly close of both sides
 //	trimmer     memory of an idle stream
 //
-// The codec of messages (message.go, negotiate.go) and the credit arithmetic (credits.go) are
-// values without locks.
+// The codec of messages (message.go, negotiate.go) and the counts of credits (credits.go)
+// have no locks.
 //
 // # Progress
 //
-// A call that waits becomes the poller and handles completions for all calls; of several
-// calls the first does. While no call waits, the one goroutine of the stream is the poller, so
-// that credits, fetches and the end of the connection are always served. It is not woken for
-// every message: it leaves the connection alone for a while after calls have used it.
+// A call that waits becomes the poller and handles completions for all calls. If several
+// calls wait, the first is the poller. While no call waits, the one goroutine of the stream
+// is the poller, so that credits, fetches and the end of the connection are always served.
+// That goroutine takes the role only when no call has used it for some milliseconds, so it
+// is not woken for every message.
 //
 // # Locks
 //
-// reader.calls and writer.calls, held by one call each, come before receiver.mu, which guards
-// the whole receive side and is held while completions are handled; this before offers.mu;
-// this before sender.mu and stage.mu. deadline.mu and the lock of the poller come last.
+// The order of locks is: reader.calls and writer.calls, held by one call each; receiver.mu,
+// which guards the whole receive side and is held while completions are handled; offers.mu;
+// sender.mu and stage.mu. deadline.mu and the lock of the poller come last.
 //
 // Source: [WSD §4], [WSD §5], [WSD §7]
 package stream

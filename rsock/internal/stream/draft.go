@@ -8,8 +8,8 @@ type draft struct {
 	data []byte // room for the payload
 }
 
-// draft returns a buffer for up to size bytes of data. ok is false if no buffer can be spared
-// or another draft exists. The caller ends the draft by trySend or drop.
+// draft returns a buffer for up to size bytes of data. ok is false without a free buffer, or
+// if another draft exists. The caller ends the draft by trySend or drop.
 func (o *sender) draft(size int) (d draft, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -33,8 +33,8 @@ func (d *draft) drop() {
 	d.o.c.signal(&d.o.c.writeWait)
 }
 
-// trySend sends the first n bytes if there is a credit, and reports whether it did; the draft
-// has ended then. A message that cannot be posted ends the stream.
+// trySend sends the first n bytes and returns true if there is a credit. The draft has ended
+// then. A message that cannot be posted ends the stream.
 func (d *draft) trySend(n int) bool {
 	o := d.o
 	o.mu.Lock()

@@ -21,9 +21,9 @@ type fetch struct {
 	sge    [1]verbs.BufferEx
 }
 
-// fetcher moves offers of the peer into memory of this side: by RDMA Read, or, on a side that
-// cannot read, by memory that it makes ready for the peer to write to. Fetches end in the
-// order in which they began. receiver.mu guards it.
+// fetcher moves offers of the peer into memory of this side by RDMA Read. A side that cannot
+// read registers memory instead, and the peer writes to it. Fetches end in the order in
+// which they began. receiver.mu guards it.
 //
 // Source: [WSD §5.2], [WSD §5.3]
 type fetcher struct {
@@ -32,12 +32,12 @@ type fetcher struct {
 	settled func(f *fetch, n int) // called when a fetch has ended, which brought n bytes
 
 	aside  fetch            // into memory of the stream
-	whole  []byte           // aside.into is its end; before it is room for data of the same item
+	whole  []byte           // aside.into is the end of whole; the beginning is for data of the same item
 	direct [maxDirect]fetch // into memory of a Read, a ring in the order of the stream
 	first  int              // index in direct of the oldest
 	used   int              // entries of direct in use
 	busy   int              // fetches in flight
-	broken bool             // a fetch brought less than it should
+	broken bool             // a fetch brought less than its size
 
 	ready      int    // size of descriptor, in bytes, while the peer may write
 	readyFor   *fetch // the fetch that the peer writes for, or nil
@@ -99,8 +99,8 @@ func (g *fetcher) portion(t *incoming, room int) int {
 	return int(min(t.left(), uint64(max(room, 0)), uint64(g.c.sock.Options().MaxRdmaSize)))
 }
 
-// startDirect fetches as much of an offer as p takes, if that is worth a fetch, and returns
-// how much that is.
+// startDirect fetches as much of an offer as fits into p, if that is worth a fetch, and
+// returns the number of bytes.
 func (g *fetcher) startDirect(t *incoming, p []byte, follows bool) int {
 	least := directRead
 	if !follows {
@@ -118,8 +118,8 @@ func (g *fetcher) startDirect(t *incoming, p []byte, follows bool) int {
 	return n
 }
 
-// startInto fetches len(p) bytes of an offer into p, which it registers for that. It returns
-// false if that is not possible.
+// startInto registers p and fetches len(p) bytes of an offer into p. It returns false if
+// that is not possible.
 //
 // Source: [WSD §5.2], [WSD §5.3]
 func (g *fetcher) startInto(f *fetch, t *incoming, p []byte) bool {
@@ -135,8 +135,8 @@ func (g *fetcher) startInto(f *fetch, t *incoming, p []byte) bool {
 	return true
 }
 
-// startAside fetches the next part of an offer into memory of the stream: temp, or, if none
-// can be allocated, spare. It returns false if that is not possible.
+// startAside fetches the next part of an offer into memory of the stream: temp, or spare if
+// temp cannot be allocated. It returns false if that is not possible.
 func (g *fetcher) startAside(t *incoming) bool {
 	into, at := g.spare, g.spareAt
 	if temp := g.allocateTemp(); temp != nil {
@@ -152,9 +152,9 @@ func (g *fetcher) startAside(t *incoming) bool {
 	return true
 }
 
-// allocateTemp returns memory for small reads, or nil. Only a side that reads registers it
-// here: memory that the peer writes to is the only region on its pages, so that the provider
-// can revoke them from a peer that does not stop.
+// allocateTemp returns memory for small reads, or nil. Only a side that reads registers the
+// memory here. Memory that the peer writes to must be the only region on its pages: then the
+// provider can revoke the pages from a peer that does not stop.
 func (g *fetcher) allocateTemp() []byte {
 	g.tempUsed = true
 	if g.temp != nil {
@@ -183,7 +183,7 @@ func (g *fetcher) allocateTemp() []byte {
 }
 
 // trimTemp frees the memory for small reads if it was not used since the last call, and
-// reports whether it is still there. inUse: data in it is not read.
+// reports whether the memory is still there. inUse says that the memory has unread data.
 func (g *fetcher) trimTemp(inUse bool) bool {
 	if g.temp == nil || g.stuck {
 		return false
@@ -241,9 +241,9 @@ func (g *fetcher) begun(f *fetch, t *incoming, into []byte) {
 	g.busy++
 }
 
-// release deregisters the memory that is registered for a fetch alone. Memory that cannot be
-// deregistered ends the stream, and is neither read nor used again: the close of the socket,
-// which ends the connection before, releases it.
+// release deregisters the memory that is registered for one fetch. If that fails, the stream
+// ends, and the memory is neither read nor used again. The close of the socket ends the
+// connection and then releases the memory.
 func (g *fetcher) release(f *fetch) {
 	var err error
 	if f.handle != (verbs.Handle{}) {
@@ -270,12 +270,12 @@ func (g *fetcher) fetched(f *fetch) {
 		g.c.lost(err)
 	}
 	if g.broken = g.broken || n < len(f.into); g.broken {
-		n = 0 // bytes before it, or of it, are missing
+		n = 0 // bytes of this fetch, or of a fetch before it, are missing
 	}
 	g.settle(f, n)
 }
 
-// takeWritten handles the peer's message that it has written to memory that was made ready.
+// takeWritten handles the peer's message that it has written to the memory of a TypeReady.
 //
 // Source: [WSD §5.3]
 func (g *fetcher) takeWritten(m *Message) error {
@@ -287,8 +287,8 @@ func (g *fetcher) takeWritten(m *Message) error {
 	return nil
 }
 
-// endWritten ends the fetch of an offer that the peer writes no more for, and reports whether
-// there was one.
+// endWritten ends the fetch of an offer for which the peer writes no more. It returns false
+// if there is no such fetch.
 func (g *fetcher) endWritten(t *incoming) bool {
 	f := g.readyFor
 	if f == nil || f.offer != t {
@@ -314,7 +314,7 @@ func (g *fetcher) settle(f *fetch, n int) {
 	g.settled(f, n)
 }
 
-// abandon ends a fetch of a connection that has failed, if the peer was to write for it.
+// abandon ends a fetch that waits for a write of the peer, if the connection has failed.
 func (g *fetcher) abandon() {
 	if f := g.readyFor; f != nil && g.c.failure() != nil {
 		g.settle(f, 0)

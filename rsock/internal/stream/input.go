@@ -39,8 +39,8 @@ type item struct {
 type incoming struct {
 	id         uint32
 	rest       uint64 // bytes that are not fetched
-	moved      uint64 // bytes that are
-	inFlight   int    // bytes of rest that a fetch is about
+	moved      uint64 // bytes that are fetched
+	inFlight   int    // bytes of rest with a fetch in flight
 	size       int    // of descriptor, in bytes; 0: the peer writes to memory of this side
 	descriptor [MaxDescriptor]byte
 	withdrawn  bool // the peer wants to keep the rest
@@ -55,7 +55,7 @@ func (t *incoming) left() uint64 {
 	return t.rest - uint64(t.inFlight)
 }
 
-// init makes room for the items that as many messages can bring.
+// init makes room for the items of the given number of messages.
 func (in *input) init(c *connection, tx *sender, messages int) {
 	in.c, in.tx = c, tx
 	in.items.init(messages + maxIncoming)
@@ -124,9 +124,9 @@ func (in *input) takeOffer(m *Message) (kept bool, err error) {
 	return it.chunk != nil, nil
 }
 
-// takeWithdrawal handles the peer's message that it wants to keep the rest of an offer. A side
-// that reads answers with the number of bytes that it has; a side whose memory the peer
-// writes to knows from the message that the peer writes no more.
+// takeWithdrawal handles the peer's message that it wants to keep the rest of an offer. A
+// side that reads answers with the number of bytes that it has. On a side that does not
+// read, the message means that the peer writes no more.
 //
 // Source: [WSD §7]
 func (in *input) takeWithdrawal(m *Message) error {
@@ -140,7 +140,7 @@ func (in *input) takeWithdrawal(m *Message) error {
 		}
 		t.withdrawn = true
 		if in.fetch.endWritten(t) || t.inFlight > 0 {
-			return nil // settled handles it, or has done so
+			return nil // settled handles the end of the fetch
 		}
 		in.finish(t, 0)
 		in.c.signal(&in.c.readWait)
@@ -149,8 +149,8 @@ func (in *input) takeWithdrawal(m *Message) error {
 	return nil // the offer has ended meanwhile, and the peer knows from another message
 }
 
-// finish ends an offer, and tells the peer if it does not know. dropped is how many bytes
-// count as moved that were not.
+// finish ends an offer, and sends the end to the peer unless the peer knows it. dropped is
+// the number of bytes that were not moved but count as moved.
 func (in *input) finish(t *incoming, dropped uint64) {
 	t.over = true
 	in.open--
@@ -160,7 +160,7 @@ func (in *input) finish(t *incoming, dropped uint64) {
 	t.rest = 0
 }
 
-// refuse gives an offer up for want of memory.
+// refuse gives an offer up because there is no memory.
 //
 // Source: [WSD §5.4]
 func (in *input) refuse(t *incoming) {
@@ -171,7 +171,7 @@ func (in *input) refuse(t *incoming) {
 	in.c.signal(&in.c.readWait)
 }
 
-// settled handles the end of a fetch, which brought n bytes.
+// settled handles the end of a fetch that brought n bytes.
 func (in *input) settled(f *fetch, n int) {
 	t := f.offer
 	if f == &in.fetch.aside {
@@ -195,7 +195,7 @@ func (in *input) store(t *incoming, n int) {
 	for i := range in.items.len() {
 		it := in.items.at(i)
 		if it.offer == t && n == len(g.aside.into) {
-			unread := len(it.data) // the data before, which whole has too
+			unread := len(it.data) // the data before the fetch; whole has it too
 			in.release(it.free())
 			it.data = g.whole[len(g.whole)-n-unread:]
 			break
@@ -211,7 +211,7 @@ func (in *input) fetchAside(t *incoming) {
 	}
 }
 
-// drain fetches the offers of a peer that has closed, so that the peer need not wait for the
+// drain fetches the offers of a peer that has closed, so that the peer does not wait for the
 // program of this side. It returns true when nothing is left to fetch. An offer that would
 // take too much memory, or more than one RDMA Read, waits for the program.
 func (in *input) drain() bool {
@@ -279,7 +279,7 @@ func (in *input) dropRead() {
 	}
 }
 
-// isDone reports whether no more bytes of an offer come, and its Read has those that came.
+// isDone reports whether an offer is over and its Read has all bytes that came.
 func (in *input) isDone(t *incoming) bool {
 	g := &in.fetch
 	return t.over && (g.used == 0 || g.oldest().offer != t)

@@ -7,7 +7,7 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// tailPart is which part of a Write's memory is offered as a copy: one in so many.
+// tailPart says which part of a Write's memory is offered as a copy: one in tailPart bytes.
 const tailPart = 4
 
 // writeLarge offers data. The beginning of it goes with the first offer.
@@ -31,8 +31,8 @@ func (w *writer) writeLarge(p []byte) (n int, err error) {
 	return n, err
 }
 
-// offerCopy offers a copy of the first part of p, behind head bytes that go with the offer,
-// and returns the number of bytes of both.
+// offerCopy sends head bytes of p with an offer of a copy of the following bytes. It returns
+// the number of all these bytes.
 func (w *writer) offerCopy(p []byte, head int) (int, error) {
 	g, err := w.awaitPiece()
 	if err != nil {
@@ -55,7 +55,8 @@ func (w *writer) awaitPiece() (g *piece, err error) {
 	return g, err
 }
 
-// offerPiece offers the first k bytes of a piece, which is free again when the peer has them.
+// offerPiece offers the first k bytes of a piece. The piece is free again when the peer has
+// them.
 func (w *writer) offerPiece(g *piece, k int, head []byte) error {
 	t := &outgoing{total: uint64(k), piece: g, handle: g.handle, offset: g.offset}
 	err := w.await(func() (bool, error) { return w.offers.offer(t, head, g.descriptor[:g.size]), nil })
@@ -65,10 +66,10 @@ func (w *writer) offerPiece(g *piece, k int, head []byte) error {
 	return err
 }
 
-// offerMemory offers p itself, behind head bytes that go with the offer, and waits until the
-// peer does not need it any more. To a peer that reads, the end of p is offered as a copy,
-// which need not be waited for, so that the next Write is offered before the peer runs out
-// of work.
+// offerMemory sends head bytes of p with an offer of the rest of p itself, and waits until
+// the peer does not need p any more. For a peer that reads, it offers the end of p as a
+// copy, and does not wait for that offer. So the next Write is offered before the peer has
+// fetched everything.
 //
 // Source: [WSD §5.2], [WSD §5.3], [WSD §5.4]
 func (w *writer) offerMemory(p []byte, head int) (n int, err error) {
@@ -102,8 +103,8 @@ func (w *writer) offerMemory(p []byte, head int) (n int, err error) {
 	return n, errors.Join(err, w.deregister(t, size))
 }
 
-// register registers the program's memory for an offer. For a peer that reads it returns the
-// size of the descriptor, in bytes, which is in offered.
+// register registers the program's memory for an offer. For a peer that reads it stores the
+// descriptor in offered, and returns the size of the descriptor in bytes.
 func (w *writer) register(t *outgoing, p []byte) (size int, err error) {
 	ctx := context.Background()
 	if w.c.peer.CanRead {
@@ -121,8 +122,8 @@ func (w *writer) deregister(t *outgoing, size int) error {
 	return w.c.sock.DeregisterMemory(t.handle)
 }
 
-// offerTail offers a copy of data that follows an offer, or returns nil if that would have to
-// wait.
+// offerTail offers a copy of the data that follows an offer. It returns nil if it would have
+// to wait.
 func (w *writer) offerTail(p []byte) *outgoing {
 	g, err := w.stage.take()
 	if g == nil || err != nil {
@@ -136,8 +137,8 @@ func (w *writer) offerTail(p []byte) *outgoing {
 	return t
 }
 
-// registerError returns why memory of the program could not be registered: because the
-// connection has ended, or else for want of memory.
+// registerError returns why memory of the program could not be registered: the connection
+// has ended, or there is no memory.
 func (w *writer) registerError(err error) error {
 	if f := w.c.failure(); f != nil {
 		return f
@@ -148,8 +149,9 @@ func (w *writer) registerError(err error) error {
 	return noBuffers(err)
 }
 
-// awaitReturn waits until the memory of an offer is this side's again. If it has to withdraw
-// the offer, it withdraws that of the tail, which follows in the stream, before.
+// awaitReturn waits until the peer does not access the memory of an offer any more. If it
+// has to withdraw the offer, it first withdraws the offer of the tail, which follows in the
+// stream.
 //
 // Source: [WSD §7]
 func (w *writer) awaitReturn(t, tail *outgoing) error {

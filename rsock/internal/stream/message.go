@@ -52,7 +52,7 @@ const (
 	TypeReady Type = 6
 	// TypeDone reports that data was moved.
 	TypeDone Type = 7
-	// TypeCredit grants credits and has no other purpose.
+	// TypeCredit only grants credits.
 	TypeCredit Type = 8
 	// TypeShutdown ends the sender's stream.
 	TypeShutdown Type = 9
@@ -87,10 +87,10 @@ type Flags uint16
 const (
 	// FlagBegins (offer): the payload is the beginning of the data that is offered.
 	FlagBegins Flags = 1 << 0
-	// FlagYours (ready, done, fail): the receiver of this message offered the transfer;
-	// without the flag its sender did.
+	// FlagYours (ready, done, fail): the receiver of this message offered the transfer.
+	// Without the flag the sender of this message offered it.
 	FlagYours Flags = 1 << 1
-	// FlagClosing (shutdown): the sender reads no more either, and waits until the
+	// FlagClosing (shutdown): the sender also reads no more, and waits until the
 	// receiver has all data.
 	FlagClosing Flags = 1 << 2
 	// FlagTaken (shutdown): the answer to FlagClosing.
@@ -124,13 +124,13 @@ type FailStatus uint32
 
 // The reasons.
 const (
-	// FailWithdrawn: the sender's call is over, such as by its deadline.
+	// FailWithdrawn: the sender's call is over, for example by its deadline.
 	FailWithdrawn FailStatus = 1
 	// FailNoBuffers: there was no memory, or it could not be registered.
 	FailNoBuffers FailStatus = 2
 )
 
-// shape is the fields that messages of one type have besides type, sequence and credits.
+// shape lists the fields of one message type in addition to type, sequence and credits.
 type shape struct {
 	known                       bool
 	flags                       Flags // allowed

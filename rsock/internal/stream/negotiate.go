@@ -7,8 +7,8 @@ import "encoding/binary"
 // Source: [WSD §3.3]
 const MaxNegotiation = 256
 
-// negotiationSize is the size of a Negotiation, in bytes. Further payload is that of later
-// versions, and is ignored.
+// negotiationSize is the size of a Negotiation, in bytes. Further payload belongs to later
+// versions and is ignored.
 const negotiationSize = 16
 
 // canRead is the bit of the only ability.
@@ -32,8 +32,8 @@ const (
 //
 // Source: [WSD §3.3], [WSD §5.3]
 type Negotiation struct {
-	// Buffers is how many control messages may be in flight to this side, which equals the
-	// credits of the message, and BufferSize the most bytes of each.
+	// Buffers is how many control messages may be in flight to this side. It equals the
+	// credits of the message. BufferSize is the most bytes of each control message.
 	Buffers, BufferSize int
 	// Offers is how many offers to this side may be unfinished.
 	Offers int

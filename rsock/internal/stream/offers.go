@@ -6,8 +6,8 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// outgoing is one offer of this side: memory whose content the peer reads, or this side
-// writes to memory of the peer. offers.mu guards it.
+// outgoing is one offer of this side. The peer reads the memory of the offer, or this side
+// writes its content to memory of the peer. offers.mu guards it.
 type outgoing struct {
 	id        uint32
 	total     uint64 // bytes to be moved by RDMA
@@ -40,7 +40,7 @@ type offers struct {
 	over       verbs.Overlapped
 	sge        [1]verbs.BufferEx
 	asked      uint64 // bytes of memory that the peer has made ready
-	done       uint64 // bytes of it that are written
+	done       uint64 // bytes of asked that are written
 	part       int    // bytes in flight
 	size       int    // of descriptor, in bytes
 	descriptor [MaxDescriptor]byte
@@ -68,8 +68,8 @@ func (f *offers) find(id uint32) *outgoing {
 	return nil
 }
 
-// offer sends an offer if the peer takes one more and a message can be sent, and reports
-// whether it did. head is stream data that goes with the message and is not part of t.
+// offer sends an offer and returns true, if the peer takes one more offer and a message can
+// be sent. head is stream data in the message that is not part of t.
 func (f *offers) offer(t *outgoing, head, descriptor []byte) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -109,8 +109,8 @@ func (f *offers) finishLocked(t *outgoing, err error) {
 	f.c.signal(&f.c.closeWait)
 }
 
-// takeDone handles the peer's message that it has fetched, or does not want, all of an offer,
-// or that it has fetched a part of an offer that was withdrawn.
+// takeDone handles the peer's message about the end of an offer: the peer has fetched all of
+// it, does not want it, or has fetched a part of a withdrawn offer.
 //
 // Source: [WSD §5.2]
 func (f *offers) takeDone(m *Message) error {
@@ -129,9 +129,9 @@ func (f *offers) takeDone(m *Message) error {
 	return nil
 }
 
-// takeFail handles the peer's message that it has no memory for the rest of an offer. The
-// Write of data in staging memory has returned already and cannot report it, so that ends
-// the stream.
+// takeFail handles the peer's message that it has no memory for the rest of an offer. A
+// Write of data in staging memory has returned already and cannot report the failure, so the
+// stream ends.
 //
 // Source: [WSD §5.4]
 func (f *offers) takeFail(m *Message) error {
@@ -218,8 +218,9 @@ func (f *offers) written(over *verbs.Overlapped) {
 	}
 }
 
-// withdraw asks for the memory of an offer back, and reports whether it is this side's again.
-// A side that writes stops between two RDMA Writes; a peer that reads is asked by a message.
+// withdraw ends the access to the memory of an offer. It returns true if the access has
+// ended. A side that writes stops between two RDMA Writes. A peer that reads gets a message,
+// and its answer ends the access.
 //
 // Source: [WSD §7]
 func (f *offers) withdraw(t *outgoing) bool {
@@ -254,7 +255,7 @@ func (f *offers) dropAll(err error) {
 	}
 }
 
-// isOver reports whether the memory of an offer is this side's again.
+// isOver reports whether the peer does not access the memory of an offer any more.
 func (f *offers) isOver(t *outgoing) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -27,9 +27,9 @@ func (r *reader) init(c *connection, rx *receiver) {
 }
 
 // Read reads data of the peer's stream, at least one byte, and waits if there is none. Small
-// data is copied into p as it arrives. Of an offer of the peer as much as p takes is fetched
-// straight into p, if p is large enough for that to be worth it. p is the caller's again when
-// Read returns, which can be late if a fetch into p is in flight.
+// data is copied into p as it arrives. Data that the peer offers is fetched straight into p,
+// if p is large enough. The caller owns p again when Read returns. A fetch in flight into p
+// can delay the return.
 //
 // Errors: io.EOF after the end of the peer's stream, and after CloseRead;
 // os.ErrDeadlineExceeded; net.ErrClosed after Close; ErrReset; ErrProtocol. Data that arrived
@@ -71,9 +71,10 @@ func (r *reader) read(p []byte) (total int, err error) {
 	}
 }
 
-// readLocked reads data that is here, and starts the fetches of offers. If neither gives
-// data, and p is not the rest of the memory of a Read, it leaves p to data that arrives; then
-// the caller has to wait. pending: fetches into p are in flight, so p must not be given back.
+// readLocked reads data that is here, and starts fetches of offers. If there is neither, and
+// p is not the rest of the memory of a Read, data that arrives goes into p, and the caller
+// has to wait. pending says that fetches into p are in flight, so the Read must not return
+// p.
 func (r *reader) readLocked(p []byte, follows bool) (n int, pending bool, err error) {
 	r.in.fetch.abandon()
 	if err := r.readableLocked(); err != nil || len(p) == 0 {
@@ -104,7 +105,7 @@ func (r *reader) demandLocked(p []byte) error {
 	return r.c.failure()
 }
 
-// takeTarget takes the memory of a Read back from data that arrives, and returns how many
+// takeTarget ends the use of a Read's memory for data that arrives, and returns how many
 // bytes came.
 func (r *reader) takeTarget() int {
 	r.rx.mu.Lock()
@@ -127,8 +128,8 @@ func (r *reader) readableLocked() error {
 	return nil
 }
 
-// CloseRead ends reading. Read returns io.EOF; data that has arrived, and data that arrives
-// from then on, is dropped.
+// CloseRead ends reading. Read returns io.EOF. Data that has arrived or arrives later is
+// dropped.
 func (r *reader) CloseRead() error {
 	if r.c.closing.Load() {
 		return errClosed
@@ -142,7 +143,7 @@ func (r *reader) CloseRead() error {
 }
 
 // ReadUrgent waits for urgent data, and reads the payload of one message of the peer, or the
-// rest of it. Errors are those of Read.
+// rest of that payload. Its errors are the errors of Read.
 //
 // Source: [WSD §5.5]
 func (r *reader) ReadUrgent(p []byte) (n int, err error) {
@@ -167,8 +168,8 @@ func (r *reader) ReadUrgent(p []byte) (n int, err error) {
 	return n, err
 }
 
-// SetReadDeadline sets when Read, ReadUrgent and WriteTo give up, calls that wait already
-// included.
+// SetReadDeadline sets when Read, ReadUrgent and WriteTo give up, including calls that wait
+// already.
 func (r *reader) SetReadDeadline(t time.Time) error {
 	if r.c.closing.Load() {
 		return errClosed
@@ -177,8 +178,8 @@ func (r *reader) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// overdue breaks the connection off if a call with a passed deadline cannot return, because
-// the peer or the provider still uses its memory.
+// overdue ends the connection if a call whose deadline has passed cannot return, because the
+// peer or the provider still uses its memory.
 //
 // Source: [WSD §7]
 type overdue struct{ timer *time.Timer }

@@ -7,8 +7,8 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// receiver receives control messages and hands them to the components that they are for. It
-// is the source of completions.
+// receiver receives control messages and passes each to its component. It is the source of
+// completions.
 //
 // mu guards the whole receive side: the receiver, its handshake, its input with the fetcher,
 // its urgent data, and the received part of the closer. It is held while completions are
@@ -68,8 +68,8 @@ func (r *receiver) init(ctx context.Context, c *connection, tx *sender, f *offer
 	return c.sock.Commit()
 }
 
-// poll handles the completions that are there and sends the messages that they lead to. It
-// returns the number of completions.
+// poll handles the completions that are there and sends the messages that result from them.
+// It returns the number of completions.
 func (r *receiver) poll() int {
 	r.mu.Lock()
 	if r.c.dead.Load() {
@@ -93,7 +93,7 @@ func (r *receiver) poll() int {
 	return n
 }
 
-// progressLocked sends the messages that completions lead to.
+// progressLocked sends the messages that result from completions.
 func (r *receiver) progressLocked() {
 	r.closer.progressLocked()
 	r.tx.flush()
@@ -106,7 +106,7 @@ func (r *receiver) sleep(ctx context.Context) {
 	}
 }
 
-// received handles a message and has its buffer posted again. Precondition: mu is held, or
+// received handles a message, and its buffer is posted again. Precondition: mu is held, or
 // the socket is being closed and the stream is dead.
 //
 // Source: [WSD §4], [WSD §5.1]
@@ -147,8 +147,8 @@ func (r *receiver) received(t *recvSlot, over *verbs.Overlapped) {
 	}
 }
 
-// handleMessage decodes a message and acts on it. kept: its credit is granted only when the
-// program has read the payload. An error ends the stream.
+// handleMessage decodes a message and acts on it. kept says that its credit is granted only
+// when the program has read the payload. An error ends the stream.
 func (r *receiver) handleMessage(b []byte) (m Message, kept bool, err error) {
 	if m, err = Decode(b); err != nil {
 		return m, false, err
@@ -196,8 +196,8 @@ func (r *receiver) dispatch(m *Message) (kept bool, err error) {
 	return false, violation("%v in the middle", m.Type)
 }
 
-// takeUrgent keeps urgent data. As a program may never ask for any, it holds no credit, and
-// the newest data pushes out the oldest, as with TCP.
+// takeUrgent keeps urgent data. Urgent data holds no credit, because a program may never
+// read it. New data replaces the oldest, as with TCP.
 //
 // Source: [WSD §5.5]
 func (r *receiver) takeUrgent(p []byte) error {
@@ -214,8 +214,8 @@ func (r *receiver) takeUrgent(p []byte) error {
 	return nil
 }
 
-// awaited waits once unless a condition, which is evaluated with mu held, is met or the
-// stream has failed: then it returns false.
+// awaited returns false if a condition is met or the stream has failed. Otherwise it waits
+// once and returns true. The condition is evaluated with mu held.
 func (r *receiver) awaited(w *waiter, met func() bool) bool {
 	w.flag.Store(false)
 	r.mu.Lock()

@@ -65,7 +65,7 @@ func (o *sender) init(ctx context.Context, c *connection) (err error) {
 	return nil
 }
 
-// sent frees a slot. A failure shows in the receives too.
+// sent frees a slot. It ignores a failure, because the receives fail too.
 func (o *sender) sent(i int, over *verbs.Overlapped) {
 	_, err := o.c.sock.GetResult(over) // before the slot can be used again
 	o.mu.Lock()
@@ -81,8 +81,8 @@ func (o *sender) sent(i int, over *verbs.Overlapped) {
 	}
 }
 
-// sendFirst sends the message of the negotiation. Of the active side it costs no credit, as
-// neither side counts any yet.
+// sendFirst sends the message of the negotiation. The message of the active side costs no
+// credit, because the sides do not count credits yet.
 func (o *sender) sendFirst(m *Message) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -93,8 +93,8 @@ func (o *sender) sendFirst(m *Message) error {
 }
 
 // begin takes the negotiations of both sides. The reply of the passive side costs a credit,
-// which the active side has to grant from the beginning; the first message of the active
-// side costs none, as its buffer is posted again before the passive side announces any.
+// and the active side grants the credit again. The first message of the active side costs no
+// credit, because its buffer is posted again before the passive side announces its buffers.
 func (o *sender) begin(own, peer *Negotiation, active bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -110,8 +110,8 @@ func (o *sender) begin(own, peer *Negotiation, active bool) {
 // room returns how many bytes of data fit a message with a descriptor of the given size.
 func (o *sender) room(descriptor int) int { return o.maxMessage - HeaderSize - descriptor }
 
-// trySend sends a message if there are the credits and a slot for it, and reports whether it
-// did. A message that cannot be posted ends the stream.
+// trySend sends a message and returns true, if there are a slot and enough credits. A
+// message that cannot be posted ends the stream.
 func (o *sender) trySend(m *Message, k class) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -166,8 +166,8 @@ func (o *sender) enqueue(m Message) {
 	o.queue = append(o.queue, c)
 }
 
-// flush sends the messages of the queue that the credits allow, and credits if it is time,
-// and posts the receives.
+// flush sends the queued messages that the credits allow, grants credits if it is time, and
+// posts the receives.
 func (o *sender) flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -204,10 +204,10 @@ func (o *sender) commitLocked() {
 	}
 }
 
-// arrived counts a message that came, whose buffer is posted again by the next flush at the
-// latest. kept: the credit is granted only when the program has read the payload. It returns
-// ok as false if the peer had no credit for the message or grants too many, and calm as true
-// if the credit can wait and there is nothing to flush.
+// arrived counts a message that came. The next flush, or an earlier message, posts its
+// buffer again. kept says that the credit is granted only when the program has read the
+// payload. ok is false if the peer had no credit for the message or grants too many credits.
+// calm is true if the credit can wait and there is nothing to flush.
 func (o *sender) arrived(t *recvSlot, m *Message, kept bool) (ok, calm bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -225,7 +225,7 @@ func (o *sender) arrived(t *recvSlot, m *Message, kept bool) (ok, calm bool) {
 }
 
 // deferReceiveLocked defers a receive: it is posted before the next message, so that the
-// message may grant its credit. It returns false if that failed and ended the stream.
+// message can grant its credit. It returns false after a failure, which ends the stream.
 func (o *sender) deferReceiveLocked(t *recvSlot) bool {
 	err := o.c.sock.Recv(&t.over, t.sge[:], verbs.Defer)
 	if err != nil {

@@ -6,27 +6,28 @@ import (
 	"time"
 )
 
-// pollsPerCheck is how many polls of a busy-poll go by between two looks at the time. Each
-// look also yields the processor.
+// pollsPerCheck is the number of polls between two checks of the time in a busy-poll. Each
+// check also yields the processor.
 const pollsPerCheck = 32
 
 // bulkSpin is how long a call that waits for the next part of a bulk transfer polls before
-// it sleeps, although Config.Spin is less: the part takes about that long, and a wake-up for
-// each part costs more.
+// it sleeps, if Config.Spin is less. A part takes about that time, and a wake-up for each
+// part costs more.
 const bulkSpin = 100 * time.Microsecond
 
-// bulkThreshold is how many bytes in one direction, without any in the other, make a bulk
-// transfer; bulkPart is how many of them have to come at a time.
+// bulkThreshold is how many bytes in one direction, without bytes in the opposite direction,
+// make a bulk transfer. bulkPart is the least size of its parts.
 const (
 	bulkThreshold = 64 << 10
 	bulkPart      = 2 << 10
 )
 
-// bulkRun counts the bytes that moved in one direction, in parts of bulkPart and more, since
-// the last bytes in the other direction or the last smaller part. Safe for concurrent use.
+// bulkRun counts the bytes that moved in one direction in parts of at least bulkPart. The
+// count begins again with a smaller part, and with bytes in the opposite direction. Safe for
+// concurrent use.
 type bulkRun struct{ n atomic.Int64 }
 
-// add counts a part, and ends the run in the other direction.
+// add counts a part, and ends the run in the opposite direction.
 func (r *bulkRun) add(n int, other *bulkRun) {
 	if n >= bulkPart {
 		r.n.Add(int64(n))
@@ -41,10 +42,11 @@ func (r *bulkRun) add(n int, other *bulkRun) {
 // isBulk reports whether the run is a bulk transfer.
 func (r *bulkRun) isBulk() bool { return r.n.Load() >= bulkThreshold }
 
-// spinner bounds a busy-poll. A limit of 0 never polls again, a negative one always.
+// spinner bounds a busy-poll. With a limit of 0 it never polls again, with a negative limit
+// always.
 type spinner struct {
 	limit time.Duration
-	polls int // in vain; 0 begins anew
+	polls int // polls without a completion; 0 begins again
 	since time.Time
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // stage is memory of the stream that large data is copied into and offered from. It is
-// allocated with the first use, and trim gives it back. Safe for concurrent use.
+// allocated at the first use, and trim frees it. Safe for concurrent use.
 type stage struct {
 	c *connection
 
@@ -31,8 +31,8 @@ type piece struct {
 	descriptor [MaxDescriptor]byte
 }
 
-// errNoStage: the budget has no memory left for a stage. The data goes by control messages
-// then.
+// errNoStage: the budget has no memory left for a stage. Then the data goes by control
+// messages.
 var errNoStage = errors.New("the memory for large data is used up")
 
 // take returns a free piece, or nil if all pieces are in use.
@@ -62,8 +62,8 @@ func (g *stage) give(p *piece) {
 	g.free = append(g.free, p)
 }
 
-// allocateLocked allocates and registers the memory: for the peer to read, or, if the peer
-// does not read, as the source of RDMA Writes.
+// allocateLocked allocates and registers the memory. A peer that reads gets the right to
+// read it. For a peer that does not read, it is the source of RDMA Writes.
 //
 // Source: [WSD §5.2], [WSD §5.4]
 func (g *stage) allocateLocked() error {
@@ -121,8 +121,8 @@ func (g *stage) freeLocked() error {
 	return err
 }
 
-// trim frees the memory if it was not used since the last call, and reports whether it is
-// still there.
+// trim frees the memory if it was not used since the last call, and reports whether the
+// memory is still there.
 func (g *stage) trim() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -12,12 +12,12 @@ type counts struct {
 type Stats struct {
 	// BytesRead and BytesWritten are bytes that the program has read and written.
 	BytesRead, BytesWritten uint64
-	// RDMARead and RDMAWritten are the bytes of them that were moved by RDMA.
+	// RDMARead and RDMAWritten are the bytes of BytesRead and BytesWritten that moved by
+	// RDMA.
 	RDMARead, RDMAWritten uint64
 	// MessagesReceived and MessagesSent are control messages.
 	MessagesReceived, MessagesSent uint64
-	// SendStalls is how often a message could not be sent at once, for want of a credit or a
-	// buffer.
+	// SendStalls is how often a message had to wait for a credit or a buffer.
 	SendStalls uint64
 	// UrgentDropped is urgent data that was not read in time, in bytes.
 	UrgentDropped uint64

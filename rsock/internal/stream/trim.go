@@ -11,9 +11,9 @@ const (
 	// this interval while there is memory to give back.
 	trimInterval = time.Second
 	// bufferIdle is how long the pages of control buffers, and memory that the provider
-	// keeps for the connection, stay without a message. They are worth giving back after
-	// trimWorth bytes in one direction; each message counts messageShare bytes more, as it
-	// takes a page of a buffer however short it is.
+	// keeps for the connection, stay without a message. A trim is worth its cost after
+	// trimWorth bytes in one direction. Each message counts messageShare bytes more,
+	// because even a short message takes a page of a buffer.
 	bufferIdle   = 3 * time.Second
 	trimWorth    = 8 << 10
 	messageShare = 4 << 10
@@ -22,8 +22,8 @@ const (
 // trimUsage counts the bytes that went through the control buffers of one direction since
 // their pages were given back. The lock of the direction guards it.
 type trimUsage struct {
-	bytes int  // no more are counted once they are worth a trim
-	noted bool // they are, and the trimmer runs
+	bytes int  // counted until they are worth a trim
+	noted bool // bytes are worth a trim, and the trimmer runs
 }
 
 // countUsage counts a message of size bytes. Precondition: the lock of the usage is held.
@@ -52,7 +52,7 @@ type trimmer struct {
 	ticks    int    // runs without a message since
 }
 
-// run gives memory back that was not used for its time, and starts the timer again while more
+// run frees memory that was idle for its interval, and starts the timer again if more memory
 // is left. The timer calls it.
 func (m *trimmer) run() {
 	m.rx.mu.Lock()
@@ -67,15 +67,15 @@ func (m *trimmer) run() {
 	}
 }
 
-// trim frees the memory for small reads if it is not in use, and reports whether it is still
-// there.
+// trim frees the memory for small reads if it is not in use, and reports whether the memory
+// is still there.
 func (in *input) trim() bool {
 	unread := in.views > 0 || in.items.len() > 0 && in.items.at(0).offer != nil && len(in.items.at(0).data) > 0
 	return in.fetch.trimTemp(unread)
 }
 
-// trimBuffersLocked gives the pages of the control buffers back if no message was sent or
-// received for bufferIdle, and reports whether it is to be called again.
+// trimBuffersLocked frees the pages of the control buffers if no message was sent or
+// received for bufferIdle. It reports whether it must be called again.
 func (m *trimmer) trimBuffersLocked() bool {
 	m.tx.mu.Lock()
 	defer m.tx.mu.Unlock()
@@ -90,8 +90,8 @@ func (m *trimmer) trimBuffersLocked() bool {
 	return m.ticks < int(bufferIdle/trimInterval) || !m.discardPagesLocked()
 }
 
-// discardPagesLocked gives the pages of the control buffers back, those of posted receives by
-// way of the provider. It returns false if a message is being sent. Precondition: the lock of
+// discardPagesLocked frees the pages of the control buffers. The provider frees the pages of
+// posted receives. It returns false if a message is being sent. Precondition: the lock of
 // the sender is held.
 func (m *trimmer) discardPagesLocked() bool {
 	if !m.tx.discardPagesLocked() {
@@ -108,8 +108,8 @@ func (m *trimmer) discardPagesLocked() bool {
 	return true
 }
 
-// discardPagesLocked gives the pages of the send buffers back, but for that of a draft. It
-// returns false if one of them is in use.
+// discardPagesLocked frees the pages of the send buffers, except the buffer of a draft. It
+// returns false if another buffer is in use.
 func (o *sender) discardPagesLocked() bool {
 	switch {
 	case o.drafted == nil && len(o.free) == len(o.slots):

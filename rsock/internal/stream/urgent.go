@@ -7,8 +7,8 @@ type urgentQueue struct {
 	size  int // bytes of parts
 }
 
-// push appends a copy of p, and returns how many bytes of the oldest data were dropped for
-// it.
+// push appends a copy of p. It drops the oldest data to make room, and returns how many
+// bytes it dropped.
 func (u *urgentQueue) push(p []byte) (dropped int) {
 	u.parts.push(append([]byte(nil), p...))
 	u.size += len(p)

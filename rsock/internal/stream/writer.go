@@ -27,13 +27,13 @@ func (w *writer) init(c *connection, rx *receiver, tx *sender, f *offers, g *sta
 	w.deadline.wake = func() { c.signal(&c.writeWait) }
 }
 
-// Write sends p, and returns how many bytes of it are sent or offered, which is less than
-// len(p) only with an error. Data up to the threshold is copied into control messages. Larger
-// data is offered to the peer: a copy of it, and then Write returns when all of it is
-// offered, or p itself, and then Write returns when the peer has fetched it. A Write whose
-// deadline passes before that asks the peer to leave the rest.
+// Write sends p, and returns the number of bytes that are sent or offered. The number is
+// less than len(p) only with an error. Data up to the threshold is copied into control
+// messages. Larger data is offered to the peer. If Write offers a copy, it returns when all
+// of p is offered. If Write offers p itself, it returns when the peer has fetched p. A Write
+// whose deadline passes before asks the peer not to fetch the rest.
 //
-// Errors: os.ErrDeadlineExceeded; ErrNoBuffers, after which the stream can be used on;
+// Errors: os.ErrDeadlineExceeded; ErrNoBuffers, after which the stream can still be used;
 // ErrWriteClosed; net.ErrClosed after Close; ErrPeerClosed; ErrReset; ErrProtocol.
 //
 // Source: [WSD §5.1], [WSD §5.2], [WSD §5.4]
@@ -66,8 +66,8 @@ func (w *writer) writable() error {
 	return w.c.failure()
 }
 
-// await calls try until it returns true or an error, or nothing can be written, and waits in
-// between.
+// await calls try until try returns true or an error, or nothing can be written. It waits
+// between two calls.
 func (w *writer) await(try func() (bool, error)) error {
 	for {
 		w.c.writeWait.flag.Store(false)
@@ -116,7 +116,7 @@ func (w *writer) writeSmall(p []byte) (n int, err error) {
 
 // WriteUrgent sends p beside the stream: the peer's ReadUrgent gets it while data that was
 // written before waits to be read. The peer keeps 16 KiB of it, and drops older urgent data
-// that is not read. p is copied. Errors are those of Write.
+// that is not read. p is copied. Its errors are the errors of Write.
 //
 // Source: [WSD §5.5]
 func (w *writer) WriteUrgent(p []byte) (int, error) {
@@ -156,8 +156,8 @@ func (w *writer) CloseWrite() error {
 	return w.c.failure()
 }
 
-// SetWriteDeadline sets when Write, WriteUrgent and ReadFrom give up, calls that wait already
-// included. A Write that gives up returns how many bytes of it are sent.
+// SetWriteDeadline sets when Write, WriteUrgent and ReadFrom give up, including calls that
+// wait already. A Write that gives up returns how many of its bytes are sent.
 func (w *writer) SetWriteDeadline(t time.Time) error {
 	if w.c.closing.Load() {
 		return errClosed

@@ -11,11 +11,12 @@ import (
 const pollBatch = 16
 
 // Poll handles the completions that are there: it gives each Overlapped its outcome and
-// calls its Complete function, in the order of the completions, and returns their number.
-// It never blocks. Of concurrent calls one does the work, and the others return 0.
+// calls its Complete function, in the order of the completions, and returns their number. It
+// never blocks. Of concurrent calls one does the work, and all others return 0.
 //
-// Errors: ENOTSOCK once the socket is closed, ENETDOWN if the provider failed. The
-// end of the connection is no error here: it ends the requests, and shows in Err.
+// Errors: ENOTSOCK once the socket is closed, ENETDOWN if the provider failed. The end of
+// the connection is no error of Poll: the requests end with errors, and Err returns the
+// reason.
 //
 // Source: [WSD §5.6]
 func (s *Socket) Poll() (int, error) {
@@ -112,7 +113,7 @@ func (s *Socket) GetResult(o *Overlapped) (int, error) {
 }
 
 // Wait sleeps until there may be a completion for Poll, or ctx ends. A completion after a
-// Poll that returned 0 ends it at once. Safe for concurrent use.
+// Poll that returned 0 ends the sleep at once. Safe for concurrent use.
 //
 // Errors: ctx's; ENOTSOCK once the socket is closed, ENETDOWN.
 func (s *Socket) Wait(ctx context.Context) error {

@@ -18,12 +18,12 @@ const (
 
 // Config tunes a service. The zero value works.
 type Config struct {
-	// ReceiveDepth is how many receives of a socket may be pending, SendDepth how
-	// many sends and RDMA operations; 0 means DefaultDepth, and other values are
-	// clamped to 1 and the limit of the adapter.
+	// ReceiveDepth is how many receives of a socket may be pending. SendDepth is how
+	// many sends and RDMA operations may be pending. 0 means DefaultDepth; other values
+	// are clamped to 1 and the limit of the adapter.
 	ReceiveDepth, SendDepth int
-	// MaxRdmaSize bounds one RDMA operation, in bytes; 0, or more than the limit of the
-	// adapter, means that limit.
+	// MaxRdmaSize bounds one RDMA operation, in bytes; 0, and any larger value than the
+	// limit of the adapter, means that limit.
 	MaxRdmaSize int
 }
 
@@ -34,16 +34,16 @@ type Config struct {
 type Options struct {
 	// MaxMsgSize is the largest Send, in bytes (SO_MAX_MSG_SIZE).
 	MaxMsgSize int
-	// MaxRdmaSize is the largest RdmaRead or RdmaWrite, in bytes
-	// (SO_MAX_RDMA_SIZE): larger transfers have to be split.
+	// MaxRdmaSize is the largest RdmaRead or RdmaWrite, in bytes (SO_MAX_RDMA_SIZE).
+	// Larger transfers have to be split.
 	MaxRdmaSize int
-	// RdmaThresholdSize is the largest block, in bytes, that is better moved by Send;
-	// larger ones are better moved by RDMA (SO_RDMA_THRESHOLD_SIZE).
+	// RdmaThresholdSize is the size, in bytes, up to which Send moves data faster than
+	// RDMA (SO_RDMA_THRESHOLD_SIZE).
 	RdmaThresholdSize int
-	// MaxBuffers is how many buffers a Send, a Recv or an RdmaWrite may have,
-	// MaxReadBuffers how many an RdmaRead.
+	// MaxBuffers is how many buffers a Send, a Recv or an RdmaWrite may have.
+	// MaxReadBuffers is how many buffers an RdmaRead may have.
 	MaxBuffers, MaxReadBuffers int
-	// ReceiveDepth and SendDepth are those of the Config, clamped.
+	// ReceiveDepth and SendDepth are the clamped values of the Config.
 	ReceiveDepth, SendDepth int
 }
 

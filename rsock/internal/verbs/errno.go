@@ -8,8 +8,9 @@ import (
 	"syscall"
 )
 
-// Errno is the code of a failure, in the numbering of Windows Sockets. It is an error;
-// errors.Is matches it with the Go error and the errno of the system of the same meaning.
+// Errno is the code of a failure, in the numbering of Windows Sockets. It is an error.
+// errors.Is matches it with the Go error and the errno of the system that have the same
+// meaning.
 //
 // Source: [WSD §2.3]
 type Errno uint16
@@ -40,17 +41,17 @@ const (
 	ENETDOWN Errno = 10050
 	// ENETUNREACH: the network cannot be reached.
 	ENETUNREACH Errno = 10051
-	// ECONNABORTED: the peer gave the connection up before it was made.
+	// ECONNABORTED: the peer gave up before the connection was made.
 	ECONNABORTED Errno = 10053
 	// ECONNRESET: the connection is gone.
 	ECONNRESET Errno = 10054
 	// ENOBUFS: no memory, or no room in a queue.
 	ENOBUFS Errno = 10055
-	// EISCONN: the socket is connected, or was.
+	// EISCONN: the socket is connected, or was connected before.
 	EISCONN Errno = 10056
 	// ENOTCONN: the socket is not connected.
 	ENOTCONN Errno = 10057
-	// ETIMEDOUT: no connection was made; one by TCP might be.
+	// ETIMEDOUT: no connection was made; TCP might succeed.
 	ETIMEDOUT Errno = 10060
 	// ECONNREFUSED: the peer's program refused, or its backlog is full.
 	ECONNREFUSED Errno = 10061

@@ -9,8 +9,8 @@ import (
 	"lwio/rdma"
 )
 
-// Error is the error of the functions of this package, but for [IOIncomplete], which is
-// not wrapped.
+// Error is the error of the functions of this package. Only [IOIncomplete] is returned
+// without it.
 type Error struct {
 	// Op is the operation, such as "send".
 	Op string
@@ -18,8 +18,8 @@ type Error struct {
 	Object string
 	// Errno is the code.
 	Errno Errno
-	// Need is the room that the descriptor of RegisterRdmaMemory takes, in bytes, if
-	// there was less; else 0.
+	// Need is the size of the descriptor of RegisterRdmaMemory, in bytes, if the room
+	// for it was too small; otherwise 0.
 	Need int
 	// Err is the error of the provider or of a context; it may be nil.
 	Err error
@@ -41,8 +41,8 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap returns the code and the cause. The cause of ETIMEDOUT may be a refusal; Errno
-// decides.
+// Unwrap returns the code and the cause. The cause of ETIMEDOUT may be a refusal; callers go
+// by Errno.
 func (e *Error) Unwrap() []error {
 	if e.Err == nil {
 		return []error{e.Errno}

@@ -25,13 +25,13 @@ const (
 	WSPRdmaRead GUID = "C0B422FA-F58C-11D1-AD6C-00C04FA34A2D"
 	// WSPMemoryRegistrationCacheCallback is optional.
 	//
-	// Exception: [WSD §6.1] the function is not offered, because nothing tells a Go program
-	// that memory is about to be freed, so a registration cache could not be invalidated.
+	// Exception: [WSD §6.1] the function is not offered. A Go program gets no notice
+	// before memory is freed, so a registration cache could not be invalidated.
 	WSPMemoryRegistrationCacheCallback GUID = "E5DA4AF8-D824-48CD-A799-6337A98ED2AF"
 )
 
-// Extension looks up an extension function. The result is the method expression that the
-// comment of the GUID names, for a type assertion.
+// Extension looks up an extension function. The result is the method expression in the
+// comment of the GUID. The caller converts it by a type assertion.
 //
 // Errors: EOPNOTSUPP if the provider lacks the function, EINVAL for an unknown GUID.
 //

@@ -10,13 +10,13 @@ import (
 
 // link is the connection of a socket. Safe for concurrent use.
 type link struct {
-	connecting sync.Mutex // held by Connect; guards the next two
+	connecting sync.Mutex // held by Connect; guards the next two fields
 	local      rdma.Addr
 	conn       rdma.Connector // set once, when the socket is connected or accepted
 	connected  atomic.Bool
 }
 
-// Bind sets the address to connect from; without it the provider picks one.
+// Bind sets the address to connect from. Without Bind the provider picks the address.
 //
 // Errors: EINVAL once connected.
 //
@@ -39,7 +39,8 @@ func (l *link) connector() rdma.Connector {
 	return l.conn
 }
 
-// LocalAddr returns the address of this side of the connection, or of the request for one.
+// LocalAddr returns the address of this side of the connection, or of the connection
+// request.
 //
 // Errors: ENOTCONN.
 func (l *link) LocalAddr() (rdma.Addr, error) {
@@ -66,7 +67,7 @@ func (l *link) address(op string, of func(rdma.Connector) (rdma.Addr, error)) (r
 	return a, nil
 }
 
-// Err returns why the connection ended: nil while it goes on, and before there was one.
+// Err returns why the connection ended. It is nil before and during the connection.
 func (l *link) Err() error {
 	c := l.connector()
 	if c == nil {
@@ -79,11 +80,10 @@ func (l *link) Err() error {
 	return &Error{Op: "connection", Errno: ECONNRESET, Err: err}
 }
 
-// Disconnect ends the connection in good order: requests that were posted before it are
-// sent first, if the peer receives them. Pending requests end as with Close; Poll still
-// returns them.
+// Disconnect ends the connection after the requests that were posted before, if the peer
+// receives them. Pending requests end as with Close; Poll still returns them.
 //
-// Errors: ENOTCONN; ctx's, the end then goes on.
+// Errors: ENOTCONN; ctx's, and then the disconnect goes on.
 func (l *link) Disconnect(ctx context.Context) error {
 	c := l.connector()
 	if c == nil {

@@ -15,8 +15,8 @@ type Listener struct {
 	l rdma.Listener
 }
 
-// Listen makes a listener at local. Requests beyond backlog that wait for Accept are
-// refused; 0 leaves the number to the provider.
+// Listen makes a listener at local. At most backlog requests wait for Accept; further
+// requests are refused. With 0 the provider sets the number.
 //
 // Errors: EADDRINUSE, EADDRNOTAVAIL, ENOTSOCK once the service is closed.
 //
@@ -38,9 +38,8 @@ func (l *Listener) Addr() (rdma.Addr, error) {
 	return a, nil
 }
 
-// Accept waits for a request for a connection. The caller decides on it, as the
-// condition function of WSPAccept does, by Accept or Reject; the peer gets no answer
-// before that.
+// Accept waits for a request for a connection. The caller answers the request by Accept or
+// Reject, as the condition function of WSPAccept does. The peer gets no answer before that.
 //
 // Errors: ctx's; OperationAborted once the listener is closed.
 //
@@ -126,8 +125,8 @@ func (in *Incoming) Accept(ctx context.Context, private []byte) (*Socket, error)
 	return s, nil
 }
 
-// Reject refuses the connection, with private data for the peer, whose Connect fails with
-// ECONNREFUSED, and closes the socket.
+// Reject refuses the connection with private data for the peer, and closes the socket.
+// Connect of the peer fails with ECONNREFUSED.
 //
 // Source: [WSD §3.2 CF_REJECT]
 func (in *Incoming) Reject(private []byte) error {

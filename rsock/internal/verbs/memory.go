@@ -62,8 +62,9 @@ func (s *Socket) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 }
 
 // RegisterMemory registers memory for requests of this socket, before or after it is
-// connected. The same memory with the same rights has one Handle, which counts its
-// registrations. buf stays the caller's except while a request uses it; it is kept alive.
+// connected. The same memory with the same rights has one Handle, which counts the
+// registrations. The caller owns buf except while a request uses it. The registration keeps
+// buf alive.
 //
 // Errors: EFAULT for no memory, EINVAL for the rights, ENOBUFS, ENOTSOCK, ctx's.
 //
@@ -117,8 +118,8 @@ func (s *Socket) enter(op string, r *registration) (Handle, error) {
 
 // DeregisterMemory undoes one registration. With the last one the Handle becomes invalid.
 //
-// Errors: EINVAL for a Handle that is not valid on this socket, and for the last
-// registration while a request uses the memory; then it stays.
+// Errors: EINVAL for a Handle that is not valid on this socket. EINVAL also while a request
+// uses the memory, for the last registration, which then stays.
 //
 // Source: [WSD §2.3 WSPDeregisterMemory], [WSD §6]
 func (s *Socket) DeregisterMemory(h Handle) error {
@@ -157,9 +158,9 @@ func (s *Socket) checkLocked(bufs []BufferEx, access Access) (int, Errno) {
 }
 
 // RegisterRdmaMemory lets the peer of this connection, and no other, access memory until
-// DeregisterRdmaMemory, and writes a descriptor of it to desc, for a message to the peer.
-// It returns the size of the descriptor, in bytes, which is at most MaxDescriptorSize. buf
-// stays the caller's, but memory that the peer may write can change at any time.
+// DeregisterRdmaMemory, and writes a descriptor of it to desc, for a message to the peer. It
+// returns the size of the descriptor, in bytes, which is at most MaxDescriptorSize. The
+// caller still owns buf, but memory that the peer may write can change at any time.
 //
 // Errors: EFAULT for no memory, and, with Error.Need, for a desc that is too short;
 // EINVAL for the rights; ENOTCONN; ENOBUFS; ctx's.
@@ -198,9 +199,9 @@ func (s *Socket) RegisterRdmaMemory(ctx context.Context, buf []byte, access Acce
 // DeregisterRdmaMemory ends the peer's access to the memory of a descriptor of this socket.
 // When it has returned, the peer does not access the memory any more.
 //
-// Errors: EINVAL for a descriptor that is not valid on this socket, and while a write of
-// the peer that has begun cannot be stopped; then the memory stays registered, though the
-// peer can begin no further access, and the call may be repeated.
+// Errors: EINVAL for a descriptor that is not valid on this socket. EINVAL also while a
+// write of the peer is in progress and cannot be stopped. Then the memory stays registered,
+// the peer can begin no further access, and the call may be repeated.
 //
 // Source: [WSD §2.3 WSPDeregisterRdmaMemory], [WSD §6]
 func (s *Socket) DeregisterRdmaMemory(desc []byte) error {

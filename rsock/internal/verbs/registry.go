@@ -40,8 +40,8 @@ func (g *registry) add(r *registration) {
 	g.byKey[r.key] = r
 }
 
-// again adds a reference to the registration of a key, and returns it, or nil if there is
-// none.
+// again adds a reference to the registration of a key, and returns the registration. It
+// returns nil if there is none.
 func (g *registry) again(key memoryKey) *registration {
 	r := g.byKey[key]
 	if r != nil {
@@ -50,8 +50,8 @@ func (g *registry) again(key memoryKey) *registration {
 	return r
 }
 
-// drop removes one reference, and returns the registration for the caller to close if that
-// was the last one, else nil.
+// drop removes one reference. After the last it returns the registration, which the caller
+// closes; otherwise nil.
 func (g *registry) drop(r *registration) *registration {
 	if r.refs--; r.refs > 0 {
 		return nil
@@ -60,7 +60,8 @@ func (g *registry) drop(r *registration) *registration {
 	return r
 }
 
-// closeMemory closes all regions. Precondition: the socket is closed, so that none is added.
+// closeMemory closes all regions. Precondition: the socket is closed, so that no region is
+// added.
 func (s *Socket) closeMemory() error {
 	s.mu.Lock()
 	regions := make([]rdma.MemoryRegion, 0, len(s.memory.byKey)+len(s.memory.remote))

@@ -28,9 +28,9 @@ const Defer Flags = 1
 // Source: [WSD §5.6]
 type Overlapped struct {
 	// Complete asks for notification. Poll or Close calls it once, when the request has
-	// ended and GetResult has the outcome. It may post requests, with this Overlapped
-	// too; it must not block, nor close the socket. A request without it is polled for.
-	// It must not change while a request is pending.
+	// ended and GetResult has the outcome. It may post requests, also with this
+	// Overlapped. It must not block or close the socket. For a request without Complete
+	// the caller polls. It must not change while a request is pending.
 	//
 	// Source: [WSD §5.6 WPUCompleteOverlappedRequest]
 	Complete func(*Overlapped)
@@ -69,8 +69,8 @@ const (
 )
 
 // Send sends one message of at most Options.MaxMsgSize bytes, from memory that was
-// registered for MemRead. The peer must have a receive posted. The memory is the
-// socket's until the request has ended. bufs is read only during the call.
+// registered for MemRead. The peer must have a receive posted. The socket owns the memory
+// until the request has ended. bufs is read only during the call.
 //
 // Errors: EFAULT for memory that is not registered, EINVAL for too many buffers or
 // an Overlapped in use, EMSGSIZE, ENOBUFS if the queue is full, ENOTCONN, ENOTSOCK.
@@ -81,11 +81,11 @@ func (s *Socket) Send(o *Overlapped, bufs []BufferEx, flags Flags) error {
 	return s.initiate(o, opSend, rdma.Request{Op: rdma.OpSend}, bufs, nil, 0, flags)
 }
 
-// Recv posts a receive for one message, into memory that was registered for
-// MemWrite; it may be called before the socket is connected. The outcome has the length
-// of the message. In other respects it is like Send.
+// Recv posts a receive for one message, into memory that was registered for MemWrite; Recv
+// may be called before the socket is connected. The outcome has the length of the message.
+// In all other respects Recv is like Send.
 //
-// Errors: those of Send, but for EMSGSIZE and ENOTCONN.
+// Errors: the errors of Send except EMSGSIZE and ENOTCONN.
 //
 // Source: [WSD §2.1 WSPRecv], [WSD §5.6]
 func (s *Socket) Recv(o *Overlapped, bufs []BufferEx, flags Flags) error {
@@ -104,11 +104,11 @@ func (s *Socket) Recv(o *Overlapped, bufs []BufferEx, flags Flags) error {
 
 // RdmaRead copies from the peer's memory, at a byte offset in the memory of the descriptor
 // target, into memory that was registered for MemWrite. A request that the peer's side
-// refuses, as it does for an invalid descriptor, fails and ends the connection. In other
-// respects it is like Send.
+// refuses, for example for an invalid descriptor, fails and ends the connection. In all
+// other respects RdmaRead is like Send.
 //
-// Errors: those of Send; EOPNOTSUPP if the provider lacks it; EINVAL for an invalid
-// descriptor or one that does not allow reads, and for more than Options.MaxRdmaSize
+// Errors: the errors of Send; EOPNOTSUPP if the provider lacks RDMA Read; EINVAL for an
+// invalid descriptor or one that does not allow reads, and for more than Options.MaxRdmaSize
 // bytes; EFAULT for a range outside the peer's memory.
 //
 // Source: [WSD §2.3 WSPRdmaRead]
@@ -120,7 +120,8 @@ func (s *Socket) RdmaRead(o *Overlapped, bufs []BufferEx, target []byte, offset 
 }
 
 // RdmaWrite copies memory that was registered for MemRead to the peer's memory, at a byte
-// offset in the memory of the descriptor target. In other respects it is like RdmaRead.
+// offset in the memory of the descriptor target. In all other respects RdmaWrite is like
+// RdmaRead.
 //
 // Source: [WSD §2.3 WSPRdmaWrite]
 func (s *Socket) RdmaWrite(o *Overlapped, bufs []BufferEx, target []byte, offset uint32, flags Flags) error {
@@ -170,8 +171,8 @@ func aim(op string, target []byte) (descriptor, Errno) {
 	return d, 0
 }
 
-// claim checks a request, enters it, and makes its scatter/gather list. Precondition:
-// posting is held.
+// claim checks a request, enters it into the table, and makes its scatter/gather list.
+// Precondition: posting is held.
 func (s *Socket) claim(o *Overlapped, op string, bufs []BufferEx) (id uint32, sgl []rdma.SGE, length int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,14 +235,14 @@ func (s *Socket) disclaim(o *Overlapped, id uint32) {
 	o.state.Store(overIdle)
 }
 
-// TrimIdle gives memory back that is not in use until a message arrives or is sent, if the
+// TrimIdle frees memory that is not in use until a message arrives or is sent, if the
 // provider supports it: see [rdma.QueuePair].
 func (s *Socket) TrimIdle() { s.qp.TrimIdle() }
 
 // Commit posts the requests that were deferred.
 //
-// Errors: that of the first request that could not be posted; it and those after it end
-// with their errors.
+// Errors: the error of the first request that could not be posted. That request and the
+// requests after it end with errors of their own.
 func (s *Socket) Commit() error {
 	s.posting.Lock()
 	defer s.posting.Unlock()
@@ -254,9 +255,9 @@ type refusal struct {
 	err error
 }
 
-// commitLocked posts the queued requests, receives first. If the provider refuses requests,
-// now is freed and its error returned; the others end with their errors at the next Poll.
-// Without now the first error is returned.
+// commitLocked posts the queued requests, receives first. If the provider refuses the
+// request now, commitLocked frees it and returns its error. Other refused requests end with
+// their errors at the next Poll. Without now commitLocked returns the first error.
 func (s *Socket) commitLocked(now refusal) error {
 	if n := len(s.recvs); n > 0 {
 		taken, err := s.qp.PostReceive(s.recvs)

@@ -23,13 +23,13 @@ type Service struct {
 
 	mu      sync.Mutex // guards the fields below
 	closed  bool
-	sockets map[*Socket]struct{} // open ones
+	sockets map[*Socket]struct{} // open sockets
 }
 
-// StartupEx begins the use of a provider by a switch, on the address local; the zero
-// address leaves that to the provider. cfg may be nil, and is copied. It stands for the
-// function that tells a provider that a switch is above it: the adapters that it opens
-// are for connections of the switch only. Cleanup ends it.
+// StartupEx begins the use of a provider by a switch, on the address local. With the zero
+// address the provider chooses. cfg may be nil, and is copied. In the interface of Windows,
+// this function tells a provider that a switch is above it; here, the service has adapters
+// for connections of the switch only. Cleanup ends the use.
 //
 // Errors: EADDRNOTAVAIL if the provider does not have the address, ENETDOWN if there
 // is no device.
@@ -58,7 +58,7 @@ func (v *Service) Options() Options { return v.opts }
 // Info describes the adapter.
 func (v *Service) Info() rdma.AdapterInfo { return v.info }
 
-// Socket returns an unconnected socket, which the caller closes.
+// Socket returns an unconnected socket. The caller closes it.
 //
 // Errors: ENOTSOCK once the service is closed, ENOBUFS, ENETDOWN.
 //
@@ -112,8 +112,7 @@ func (v *Service) all() []*Socket {
 	return all
 }
 
-// Cleanup closes all sockets, and the adapter; listeners end too. A second call does
-// nothing.
+// Cleanup closes all sockets, the listeners and the adapter. A second call does nothing.
 //
 // Source: [WSD §7 WSPCleanup]
 func (v *Service) Cleanup() error {

@@ -27,7 +27,7 @@ type Socket struct {
 	results [pollBatch]rdma.Result
 	late    atomic.Bool // refused is not empty
 
-	posting sync.Mutex // held by one post; guards the next four
+	posting sync.Mutex // held by one post; guards the next four fields
 	recvs   []rdma.ReceiveRequest
 	sends   []rdma.Request
 	sges    []rdma.SGE
@@ -70,15 +70,15 @@ func (s *Socket) build() (err error) {
 	return nil
 }
 
-// Options returns those of the service.
+// Options returns the options of the service.
 func (s *Socket) Options() Options { return s.v.opts }
 
 // Service returns the service of the socket.
 func (s *Socket) Service() *Service { return s.v }
 
-// Connect connects to a listener, with private data, and returns that of the peer, also if
-// the peer refused. After a failure it may be called again. The caller posts receives
-// before, as the peer may send at once.
+// Connect connects to a listener, with private data for the peer. It returns the private
+// data of the peer, also if the peer refused. After a failure Connect may be called again.
+// The caller posts receives before, because the peer may send at once.
 //
 // Errors: ECONNREFUSED if a listener refused; EHOSTUNREACH if there is no such host;
 // ETIMEDOUT for a failure that may not concern TCP: no answer, and no listener;
@@ -120,7 +120,7 @@ func (s *Socket) Connect(ctx context.Context, remote rdma.Addr, private []byte) 
 	return reply, nil
 }
 
-// connectError returns the error of a Connect. silent: the peer has not answered.
+// connectError returns the error of a Connect. silent says that the peer has not answered.
 func connectError(ctx context.Context, remote rdma.Addr, silent bool, err error) error {
 	e := &Error{Op: "connect", Object: remote.String(), Errno: errnoOf(rdma.StatusOf(err)), Err: err}
 	switch {
@@ -132,7 +132,7 @@ func connectError(ctx context.Context, remote rdma.Addr, silent bool, err error)
 	return e
 }
 
-// posted returns an error unless a receive is posted, as a connection needs one.
+// posted returns an error unless a receive is posted. A connection needs a posted receive.
 func (s *Socket) posted(op string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,13 +145,13 @@ func (s *Socket) posted(op string) error {
 	return nil
 }
 
-// Close ends the connection, if there is one, and closes everything that the socket has.
-// When the provider accesses no memory any more, and the registrations are released, the
-// pending receives end with ECONNRESET, and all other pending requests with
-// OperationAborted; their Complete functions are called before Close returns. Close must
-// not be called from a Complete function. A second Close waits for the first.
+// Close ends the connection, if there is one, and closes all objects of the socket. Pending
+// receives end with ECONNRESET, and all other pending requests with OperationAborted. They
+// end after the provider has stopped to access memory and the registrations are released.
+// Their Complete functions are called before Close returns. Close must not be called from a
+// Complete function. A second Close waits for the first.
 //
-// Memory of Alloc is freed: it must not be used while Close runs, or later.
+// Close frees memory of Alloc. The memory must not be used during Close or later.
 //
 // Source: [WSD §7]
 func (s *Socket) Close() error {
