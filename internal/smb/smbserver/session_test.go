@@ -2,10 +2,8 @@ package smbserver
 
 import (
 	"bytes"
-	"encoding/binary"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"lwio/internal/ntstatus"
@@ -116,63 +114,6 @@ func TestNegotiateRefusals(t *testing.T) {
 	cl.mustNegotiate(0x0302)
 	cl.send(cl.message(cmdNegotiate, negotiateBody(0x0302)))
 	cl.wantCut()
-}
-
-// smb1Negotiate offers dialects by name.
-func smb1Negotiate(names ...string) []byte {
-	m := append([]byte("\xffSMB\x72"), make([]byte, 27)...)
-	var list []byte
-	for _, n := range names {
-		list = append(append(append(list, 2), n...), 0)
-	}
-	m = append(m, 0)
-	m = le.AppendUint16(m, uint16(len(list)))
-	m = append(m, list...)
-	return append(binary.BigEndian.AppendUint32(nil, uint32(len(m))), m...)
-}
-
-// Source: [OP-5c], [LWIO claim 4], [LWIO claim 5], [MS-SMB2 3.3.5.3]
-func TestSMB1NegotiateLeadsToSMB2(t *testing.T) {
-	_, addr, _ := testServer(t, nil)
-	c := dial(t, addr)
-	c.write(smb1Negotiate("NT LM 0.12", "SMB 2.002", "SMB 2.???"))
-	if r := c.recv()[0]; r.status != ntstatus.Success || le.Uint16(r.body[4:]) != 0x02FF || r.id != 0 {
-		t.Fatalf("response %v, dialect %#x", r.status, le.Uint16(r.body[4:]))
-	}
-	c.id = 1
-	c.mustNegotiate(0x0302)
-	c.mustSetup(testUser, testPassword)
-
-	c = dial(t, addr)
-	c.write(smb1Negotiate("NT LM 0.12", "SMB 2.002"))
-	if r := c.recv()[0]; le.Uint16(r.body[4:]) != 0x0202 {
-		t.Fatalf("dialect %#x", le.Uint16(r.body[4:]))
-	}
-	c.id, c.dialect = 1, 0x0202
-	c.mustSetup(testUser, testPassword)
-
-	// After the wildcard only a negotiation may follow.
-	c = dial(t, addr)
-	c.write(smb1Negotiate("SMB 2.???"))
-	c.recv()
-	c.id = 1
-	c.send(c.message(cmdEcho, []byte{4, 0, 0, 0}))
-	c.wantCut()
-}
-
-// Source: [OP-5c]
-func TestSMB1AloneIsRefused(t *testing.T) {
-	_, addr, _ := testServer(t, nil)
-	c := dial(t, addr)
-	c.write(smb1Negotiate("PC NETWORK PROGRAM 1.0", "NT LM 0.12"))
-	b, err := c.readFrame()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(b[:5]) != "\xffSMB\x72" || b[9]&0x80 == 0 || !bytes.Equal(b[32:], []byte{1, 0xFF, 0xFF, 0, 0}) {
-		t.Errorf("response %x, want the refusal of all dialects", b)
-	}
-	c.wantCut()
 }
 
 // Source: [MS-SMB2 3.3.5.5], [MS-SMB2 3.3.5.5.3]
@@ -385,46 +326,5 @@ func TestValidateNegotiate(t *testing.T) {
 		c.send(c.message(cmdIoctl, ioctlBody(noID, 0x00140204, in, out)))
 		t.Log(name)
 		c.wantCut()
-	}
-}
-
-// Source: [MS-SMB2 3.3.5.2.7.2], [MS-SMB2 3.3.4.1.3]
-func TestCompoundRequestsShareAHandle(t *testing.T) {
-	_, addr, _ := testServer(t, nil)
-	c := mount(t, addr, "data")
-	statuses := func(msgs ...[]byte) (st []ntstatus.Status) {
-		c.send(msgs...)
-		for _, r := range c.recv() {
-			st = append(st, r.status)
-		}
-		return st
-	}
-	got := statuses(related(
-		c.message(cmdCreate, rw("f").body()), c.message(cmdWrite, writeBody(noID, 0, []byte("odd"))),
-		c.message(cmdQueryInfo, queryBody(noID, 1, 5, 0, 100)), c.message(cmdClose, closeBody(noID, 0)))...)
-	if !slices.Equal(got, []ntstatus.Status{0, 0, 0, 0}) {
-		t.Errorf("create, write, query, close: %v", got)
-	}
-	missing := create{name: "none", access: 1, disposition: 1}
-	got = statuses(related(c.message(cmdCreate, missing.body()), c.message(cmdRead, readBody(noID, 0, 1, 0)),
-		c.message(cmdClose, closeBody(noID, 0)))...)
-	nf := ntstatus.ObjectNameNotFound
-	if !slices.Equal(got, []ntstatus.Status{nf, nf, nf}) {
-		t.Errorf("failed create: %v", got)
-	}
-	id := c.mustCreate(rw("f"))
-	// An error of a request other than the CREATE does not affect the related ones.
-	got = statuses(related(c.message(cmdRead, readBody(id, 100, 1, 0)), c.message(cmdRead, readBody(noID, 0, 3, 0)))...)
-	if !slices.Equal(got, []ntstatus.Status{ntstatus.EndOfFile, 0}) {
-		t.Errorf("read at the end, read: %v", got)
-	}
-	got = statuses(c.message(cmdRead, readBody(id, 0, 3, 0)), c.message(cmdCreate, missing.body()), c.message(cmdClose, closeBody(id, 0)))
-	if !slices.Equal(got, []ntstatus.Status{0, nf, 0}) {
-		t.Errorf("unrelated: %v", got)
-	}
-	m := related(nil, c.message(cmdEcho, []byte{4, 0, 0, 0}))[1]
-	le.PutUint64(m[40:], c.session)
-	if got = statuses(m); got[0] != ntstatus.InvalidParameter {
-		t.Errorf("first element related: %v", got)
 	}
 }

@@ -3,10 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"encoding/xml"
 	"errors"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,11 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"lwio/internal/test/leakcheck"
 	"pgregory.net/rapid"
 )
-
-func TestMain(m *testing.M) { leakcheck.Main(m) }
 
 func TestParseSizeAndFormatSize(t *testing.T) {
 	for in, want := range map[string]int64{
@@ -101,6 +95,7 @@ type fake struct {
 }
 
 func (f *fake) Name() string       { return f.name }
+
 func (f *fake) Completion() string { return "some" }
 
 func (f *fake) Open(context.Context, *Job) (Conn, error) {
@@ -246,135 +241,6 @@ func TestJobCheckNamesTheFlag(t *testing.T) {
 	}
 }
 
-// summaries are a floor, a transport and a failure.
-func summaries() []Summary {
-	var h Histogram
-	h.Add(time.Microsecond)
-	h.Add(3 * time.Microsecond)
-	seen := Direction{Operations: 2, Bytes: 1024, Latency: &h}
-	return []Summary{
-		{Target: "local", IOPS: 1000, BytesPerSecond: 512e3, P50: time.Microsecond, ClientPerOp: 2 * time.Microsecond, ServerPerOp: -1, Direction: seen},
-		{Target: "shm", Completion: "interrupt", IOPS: 500, P50: 1500, ClientPerOp: time.Microsecond, ServerPerOp: 2500, Errors: 7, Direction: seen, Reads: seen, Writes: Direction{Latency: new(Histogram)}},
-		{Target: "ib & co", Direction: Direction{Latency: new(Histogram)}, Failure: errors.New("no device")},
-	}
-}
-
-func TestWriteJSONRows(t *testing.T) {
-	var out bytes.Buffer
-	if err := WriteJSON(&out, job(), summaries()); err != nil {
-		t.Fatal(err)
-	}
-	var rows []map[string]any
-	if err := json.Unmarshal(out.Bytes(), &rows); err != nil {
-		t.Fatal(err)
-	}
-	if r := rows[0]; r["provider"] != "local" || r["rw"] != "randread" || r["bs"] != 512.0 || r["iodepth"] != 3.0 || r["iops"] != 1000.0 ||
-		r["server_cpu_us_per_op"] != nil || r["client_cpu_us_per_op"] != 2.0 || r["latency_us"].(map[string]any)["p50"] != 1.0 {
-		t.Errorf("%v", r)
-	}
-	if r := rows[1]; r["completion"] != "interrupt" || r["server_cpu_us_per_op"] != 2.5 || r["errors"] != 7.0 {
-		t.Errorf("%v", r)
-	}
-	if r := rows[2]; r["failure"] != "no device" || r["latency_us"] != nil {
-		t.Errorf("%v", r)
-	}
-}
-
-func TestWriteTableHasRatios(t *testing.T) {
-	var out strings.Builder
-	if err := WriteTable(&out, job(), summaries()); err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(out.String(), "\n")
-	if want := "less CPU than local I/O: the client spends 0.50 of it with shm, interrupt, at 0.50 of the rate"; lines[0] != want {
-		t.Errorf("the headline is %q", lines[0])
-	}
-	lines = lines[2:]
-	if !strings.Contains(lines[1], "rate / local") || !strings.Contains(lines[3], "0.50") || !strings.Contains(lines[3], "2.50") ||
-		strings.Contains(lines[2], "0.00 ") || !strings.Contains(out.String(), "shm: 7 operations failed") {
-		t.Errorf("%s", out.String())
-	}
-}
-
-// The headline is about the transport with the least CPU, and says so if that is not
-// less than the floor's; without a floor there is none.
-func TestHeadlineNamesCheapestTransport(t *testing.T) {
-	all := summaries()
-	more := all[1]
-	more.Target, more.Completion, more.ClientPerOp, more.Errors = "iwarp", "", 3*time.Microsecond, 0
-	j := job()
-	j.CRC = "on"
-	for want, rows := range map[string][]Summary{
-		"less CPU than local I/O: the client spends 0.50 of it with shm, interrupt": {all[0], more, all[1]},
-		"no less CPU than local I/O: the client spends 1.50 of it with iwarp, at":   {all[0], more, all[2]},
-		"randread": {more, all[1]},
-	} {
-		var out strings.Builder
-		if err := WriteTable(&out, j, rows); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasPrefix(out.String(), want) || !strings.Contains(out.String(), "iwarp, CRC on") {
-			t.Errorf("%q begins otherwise: %s", want, out.String())
-		}
-	}
-	var out bytes.Buffer
-	if err := WriteJSON(&out, j, []Summary{all[1], more}); err != nil {
-		t.Fatal(err)
-	}
-	if n := strings.Count(out.String(), `"crc": "on"`); n != 1 {
-		t.Errorf("%d rows tell of CRCs: %s", n, out.String())
-	}
-}
-
-// A mixed job has reads and writes in the given proportion, and its report has both.
-func TestMixedJobCountsBothDirections(t *testing.T) {
-	for percent, wantWrites := range map[int]float64{0: 1, 30: 0.7, 100: 0} {
-		l := &Local{Path: filepath.Join(t.TempDir(), "f")}
-		if err := MakeFile(l.Path, 1<<20); err != nil {
-			t.Fatal(err)
-		}
-		j := job()
-		j.Pattern, j.ReadPercent, j.Ramp = RandMixed, percent, time.Millisecond
-		r, err := Run(t.Context(), l, j, noCPU)
-		if err != nil || r.Operations != r.Reads.Operations+r.Writes.Operations || r.Latency.Count() != r.Operations {
-			t.Fatalf("%+v, %v", r, err)
-		}
-		if got := float64(r.Writes.Operations) / float64(r.Operations); math.Abs(got-wantWrites) > 0.2 {
-			t.Errorf("%d %% reads: %.2f of %d operations are writes", percent, got, r.Operations)
-		}
-		var out bytes.Buffer
-		if err := WriteJSON(&out, j, []Summary{Summarize(l, r, nil)}); err != nil {
-			t.Fatal(err)
-		}
-		var rows []summaryJSON
-		if err := json.Unmarshal(out.Bytes(), &rows); err != nil || rows[0].Read == nil || rows[0].Write == nil || rows[0].ReadPercent == nil ||
-			rows[0].Read.Operations+rows[0].Write.Operations != r.Operations || rows[0].Operations != r.Operations || rows[0].Runtime <= 0 {
-			t.Errorf("%v: %s", err, out.String())
-		}
-	}
-}
-
-// Reads beside writes are verified: each word has the original or the written content.
-func TestMixedJobVerifiesReads(t *testing.T) {
-	j := job()
-	j.Pattern, j.ReadPercent = RandMixed, 50
-	for spoil, ok := range map[byte]bool{0: true, 1: false} {
-		f := &fake{name: "fake", do: func(o Operation, p []byte) (int, error) {
-			if !o.Write {
-				fill(p[:256], o.Off, written)
-				fill(p[256:], o.Off+256, original)
-				p[300] ^= spoil
-			}
-			return len(p), nil
-		}}
-		w := newWorker(j, 0, 100, new(atomic.Bool))
-		w.stop.Store(true)
-		if err := (fakeConn{f}).Run(t.Context(), w); err != nil || (w.first == nil) != ok {
-			t.Errorf("%v, %v", err, w.first)
-		}
-	}
-}
-
 // An untimed job has no latencies, and the operations count all the same.
 func TestUntimedJobOmitsLatencies(t *testing.T) {
 	j := job()
@@ -386,26 +252,5 @@ func TestUntimedJobOmitsLatencies(t *testing.T) {
 	var out strings.Builder
 	if err := WriteTable(&out, j, []Summary{Summarize(&fake{name: "fake"}, r, nil)}); err != nil || strings.Contains(out.String(), "NaN") {
 		t.Errorf("%v: %s", err, out.String())
-	}
-}
-
-// A plot of any names and figures is well-formed.
-func TestWritePlotIsWellFormed(t *testing.T) {
-	for n, all := range [][]Summary{summaries(), summaries()[2:], nil} {
-		var out bytes.Buffer
-		if err := WritePlot(&out, job(), all); err != nil {
-			t.Fatal(err)
-		}
-		if s := out.String(); strings.Contains(s, "NaN") || strings.Contains(s, "Inf") {
-			t.Errorf("%d: %s", n, s)
-		}
-		d := xml.NewDecoder(&out)
-		for {
-			if _, err := d.Token(); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatalf("%d: %v", n, err)
-			}
-		}
 	}
 }
