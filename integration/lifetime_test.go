@@ -18,7 +18,7 @@ import (
 	client "lwio"
 )
 
-// transports are the ways that data can go on one host.
+// transports are the transports within one host.
 var transports = []string{"shm", "iwarp", "smb"}
 
 // dial connects to a server by a transport.
@@ -30,7 +30,7 @@ func dial(t *testing.T, s *lwioServer, transport string, timeout time.Duration) 
 	})
 }
 
-// footprint are the resources of a process: memory in RAM, in bytes, descriptors, mappings
+// footprint has the resources of a process: memory in RAM, in bytes, descriptors, mappings
 // and threads.
 type footprint struct{ resident, descriptors, mappings, threads int }
 
@@ -61,7 +61,7 @@ func footprintOf(t *testing.T, pid int) (f footprint) {
 	return f
 }
 
-// visit connects, reads a file, and leaves.
+// visit connects, reads a file, and disconnects.
 func visit(t *testing.T, s *lwioServer, transport string, want []byte) {
 	t.Helper()
 	c, err := dial(t, s, transport, time.Minute)
@@ -84,9 +84,9 @@ func visit(t *testing.T, s *lwioServer, transport string, want []byte) {
 	}
 }
 
-// TestManyVisits connects and disconnects 10,000 times: neither side keeps memory,
+// TestManyVisitsLeakNothing connects and disconnects 10,000 times: neither side keeps memory,
 // descriptors, mappings or threads.
-func TestManyVisits(t *testing.T) {
+func TestManyVisitsLeakNothing(t *testing.T) {
 	dir := t.TempDir()
 	content := make([]byte, 5000)
 	_, _ = rand.Read(content)
@@ -128,11 +128,11 @@ func (f footprint) grew(before footprint) bool {
 		f.mappings > before.mappings+32 || f.threads > before.threads+8
 }
 
-// TestFrozenServer stops the server's process in the middle of everything: each call
-// ends at its deadline, and Close too.
+// TestFrozenServerLetsCallsEndAtTheirDeadline stops the server's process during I/O: each
+// call ends at its deadline, and Close too.
 //
 // Source: [OP-113]
-func TestFrozenServer(t *testing.T) {
+func TestFrozenServerLetsCallsEndAtTheirDeadline(t *testing.T) {
 	const patience, slack = 300 * time.Millisecond, 2 * time.Minute
 	for _, transport := range transports {
 		t.Run(transport, func(t *testing.T) {
@@ -182,7 +182,7 @@ func TestFrozenServer(t *testing.T) {
 	}
 }
 
-// openSoon connects with limits that a server which is slow at this moment can miss: then it
+// openSoon connects with short time limits. A slow server may miss them; then openSoon
 // tries again.
 func openSoon(t *testing.T, s *lwioServer, transport string, patience time.Duration) (*client.Client, *client.File) {
 	t.Helper()
@@ -202,7 +202,7 @@ func openSoon(t *testing.T, s *lwioServer, transport string, patience time.Durat
 	}
 }
 
-// freeze stops a process, and returns when all of it stands still.
+// freeze stops a process, and returns when all of its threads are stopped.
 func freeze(t *testing.T, p *os.Process) {
 	t.Helper()
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
@@ -223,7 +223,7 @@ func freeze(t *testing.T, p *os.Process) {
 	}
 }
 
-// moves tells whether a thread, of which this is the stat file, is not stopped.
+// moves reports whether the thread with this stat file is not stopped.
 func moves(stat string) bool {
 	b, err := os.ReadFile(stat)
 	i := bytes.LastIndexByte(b, ')') // the end of the name

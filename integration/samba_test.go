@@ -19,8 +19,8 @@ import (
 	"lwio/internal/test/skip"
 )
 
-// TestClientWithSamba lets our SMB client work on Samba's smbd, in every dialect,
-// with signatures required by both.
+// TestClientWithSamba runs our SMB client against Samba's smbd, in every dialect, with
+// signatures required by both.
 //
 // Source: [MS-SMB2 3.2]
 func TestClientWithSamba(t *testing.T) {
@@ -84,10 +84,10 @@ func sambaSession(t *testing.T, server *samba.Server, dialect uint16) *smb.Sessi
 	return s
 }
 
-// everything is an open of a file for all that can be done with it, made new.
+// everything is the access mask for all operations on a file.
 const everything = 0x0013019F
 
-// sambaData writes and reads more than one request can carry.
+// sambaData writes and reads more data than one request can carry.
 func sambaData(t *testing.T, tree *smb.Tree, dir string) {
 	ctx := t.Context()
 	f, err := tree.Create(ctx, smb.CreateRequest{Name: "data ä.bin", Access: everything, Share: 7, Disposition: 5, ResumeKey: true})

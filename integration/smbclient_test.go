@@ -80,7 +80,7 @@ func TestSmbclientTransfersFiles(t *testing.T) {
 }
 
 // smbclient sees each refusal of the server.
-func TestSmbclientRefused(t *testing.T) {
+func TestSmbclientSeesRefusals(t *testing.T) {
 	need(t, "smbclient")
 	s := serve(t, t.TempDir())
 	for _, c := range []struct{ name, share, password, commands, want string }{
@@ -100,7 +100,7 @@ func TestSmbclientRefused(t *testing.T) {
 			}
 		})
 	}
-	// And the server serves on.
+	// The server still serves.
 	if out, err := smbclient(t, s.host, s.port, "data", s.user, s.password, "ls"); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -137,7 +137,7 @@ func TestGibibyteArrivesUnchanged(t *testing.T) {
 	sameFile(t, big, filepath.Join(dir, "again"))
 }
 
-// remove removes a file that is not needed any more, as there may be little room.
+// remove removes a file that is no longer needed, to save disk space.
 func remove(t *testing.T, name string) {
 	t.Helper()
 	if err := os.Remove(name); err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// tortureTest is one of smbtorture's tests, and its result if that is not success.
+// tortureTest is a test of smbtorture, with its result if it is not success.
 type tortureTest struct {
 	name string
 	// fails is the expectation that the test reports as missed; "" is success.
@@ -21,9 +21,10 @@ type tortureTest struct {
 }
 
 // lockTests are all tests of smb2.lock but four. "rw-none" and "ctdb-delrec-deadlock" skip
-// themselves: they are about a bug of Windows Server 2008, and about clusters.
-// "replay_smb3_specification_multi" does so as the server does not offer several channels
-// to a session. "replay_broken_windows" wants resilient handles, which there are none of.
+// themselves: they test a bug of Windows Server 2008, and clusters.
+// "replay_smb3_specification_multi" skips itself because the server does not offer several
+// channels to a session. "replay_broken_windows" requires resilient handles, which the
+// server does not have.
 var lockTests = []tortureTest{
 	{name: "valid-request"},
 	{name: "rw-shared"},
@@ -73,10 +74,10 @@ func (c *tortureTest) judge(out string) error {
 	return nil
 }
 
-// TestSmbtortureLocks runs Samba's tests of byte-range locks against our server.
+// TestSmbtortureLockTestsHaveTheirResults runs Samba's tests of byte-range locks against our server.
 //
 // Source: [MS-SMB2 3.3.5.14]
-func TestSmbtortureLocks(t *testing.T) {
+func TestSmbtortureLockTestsHaveTheirResults(t *testing.T) {
 	need(t, "smbtorture")
 	s := serve(t, t.TempDir())
 	for _, c := range lockTests {
@@ -93,7 +94,7 @@ func TestSmbtortureLocks(t *testing.T) {
 }
 
 // A result other than the expected one fails a test.
-func TestTortureJudge(t *testing.T) {
+func TestTortureJudgeFailsOtherResults(t *testing.T) {
 	good, bad := tortureTest{name: "a"}, tortureTest{name: "a", fails: "was 0", why: "it is"}
 	for _, c := range []struct {
 		test tortureTest

@@ -50,7 +50,7 @@ func TestBenchPatternsOverTransports(t *testing.T) {
 }
 
 // Every engine does its operations, and names itself in the report.
-func TestBenchEngines(t *testing.T) {
+func TestEachBenchEngineNamesItself(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	for _, provider := range transports() {
 		for _, args := range [][]string{
@@ -146,7 +146,7 @@ func TestBenchRefusesUsage(t *testing.T) {
 	}
 }
 
-// A comparison starts a server of its own; it leaves no file behind, not even when it is
+// A comparison starts a server of its own. It leaves no file behind, even when it is
 // interrupted.
 func TestBenchCompareTransports(t *testing.T) {
 	t.Setenv(asCommand, "1")
@@ -178,8 +178,8 @@ func TestBenchCompareTransports(t *testing.T) {
 	wantNames(t, dir)
 }
 
-// A plot that cannot be written is refused before the measurement, and a plot of before stays
-// when the measurement fails, with no file beside it.
+// A plot that cannot be written is refused before the measurement. If the measurement
+// fails, an old plot stays, and no new file.
 func TestBenchPlotThatCannotBeWritten(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	write(t, randomBytes(100_000), s.dir, "f")
@@ -199,7 +199,7 @@ func TestBenchPlotThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// fullDisk is a file of which every write fails.
+// fullDisk is a file on which every write fails.
 type fullDisk struct{ pendingFile }
 
 func (fullDisk) WriteChunk(context.Context, []byte, int64) error { return syscall.ENOSPC }

@@ -52,8 +52,9 @@ func TestCommandsOverTransports(t *testing.T) {
 	}
 }
 
-// TestCopyDestinations copies to where no copy can or should go.
-func TestCopyDestinations(t *testing.T) {
+// TestCopyRefusesImpossibleDestinations copies to destinations that are impossible or
+// refused.
+func TestCopyRefusesImpossibleDestinations(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	local := t.TempDir()
 	src := write(t, []byte("content"), local, "src")
@@ -106,8 +107,8 @@ func TestCopyOfLongNames(t *testing.T) {
 	}
 }
 
-// TestRemoveTreeStaysInside removes a directory that has links to others, which
-// stay as they are, and fails to remove the share before it has removed anything.
+// TestRemoveTreeStaysInside removes a directory with links to other directories, which do
+// not change. It fails to remove the share itself before it removes any file.
 func TestRemoveTreeStaysInside(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	kept := write(t, []byte("precious"), s.dir, "kept", "file")
@@ -125,7 +126,7 @@ func TestRemoveTreeStaysInside(t *testing.T) {
 	wantFile(t, kept, []byte("precious"))
 }
 
-func TestCopyStreams(t *testing.T) {
+func TestCopyOfStandardStreams(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	content := randomBytes(3*chunkSize + 1)
 	r := runCommand(t.Context(), bytes.NewReader(content), "cp", "--verify", "-", s.url+"/in")
@@ -139,8 +140,8 @@ func TestCopyStreams(t *testing.T) {
 	wantNames(t, s.dir, "in")
 }
 
-// TestCopyTreeIntoItself copies directories to names right in them, by URL from and by path to
-// and the other way round: the command cannot know that, and must come to an end.
+// TestCopyTreeIntoItself copies directories into themselves, with a URL on one side and a
+// path on the other. The command cannot notice that, and must end.
 func TestCopyTreeIntoItself(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	data := randomBytes(1000)
@@ -159,7 +160,7 @@ func TestCopyTreeIntoItself(t *testing.T) {
 	}
 }
 
-func TestCopyTree(t *testing.T) {
+func TestCopyTreeThereAndBack(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	src, back := t.TempDir(), t.TempDir()
 	files := map[string][]byte{
@@ -222,7 +223,7 @@ func TestUsageErrorsExitWithTwo(t *testing.T) {
 	}
 }
 
-// TestPasswordsAreNotPrinted mistypes URLs in several ways.
+// TestPasswordsAreNotPrinted uses URLs with several mistakes.
 func TestPasswordsAreNotPrinted(t *testing.T) {
 	for _, url := range []string{
 		"LWIO://u:hidden@127.0.0.1:1/share", "http://u:hidden@127.0.0.1:1/share", "lwio:/u:hidden@127.0.0.1:1/share",

@@ -49,7 +49,7 @@ leaves the old file in place, or reports that the outcome is unknown.`,
 type place struct {
 	tree   tree
 	name   string
-	isDir  bool // the name was typed with a slash at its end: a directory is meant
+	isDir  bool // the name ends with a slash, so it must be a directory
 	stream bool
 	target *lwio.Target // of the URL, if the tree is a share
 	client *lwio.Client // and the connection to close

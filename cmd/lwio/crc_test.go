@@ -10,11 +10,11 @@ import (
 	"lwio"
 )
 
-// Both sides take --no-crc, and a connection does without only if both do: the
-// server answers a peer that asks for no CRC with its own choice.
+// A connection has no CRCs only if both sides have --no-crc. A server answers a peer that
+// requests no CRC with its own choice.
 //
 // Source: [RFC 5044 §7.1]
-func TestNoCRC(t *testing.T) {
+func TestNoCRCNeedsBothSides(t *testing.T) {
 	for _, c := range []struct {
 		flag string
 		want byte
@@ -27,7 +27,7 @@ func TestNoCRC(t *testing.T) {
 	}
 }
 
-// iwarpAddress is where a server listens for iWARP.
+// iwarpAddress is the address at which a server listens for iWARP.
 func iwarpAddress(t *testing.T, url string) string {
 	t.Helper()
 	client, err := lwio.Dial(context.Background(), url+"?provider=iwarp", &lwio.Config{RequireRDMA: true})

@@ -20,7 +20,7 @@ import (
 // command, so that demo can start it as its server.
 const asCommand = "LWIO_TEST_AS_COMMAND"
 
-// asHung makes it behave as a server that does not stop.
+// asHung makes the test program behave as a server that does not stop.
 const asHung = "LWIO_TEST_AS_HUNG"
 
 func TestMain(m *testing.M) {
@@ -47,9 +47,9 @@ func TestDemoWithinItsSource(t *testing.T) {
 	wantNames(t, filepath.Join(src, "dir"), "file")
 }
 
-// TestInterruptedDemo interrupts the demo and its server: nothing is left, and the
-// server's end is no news.
-func TestInterruptedDemo(t *testing.T) {
+// TestInterruptedDemoLeavesNoFiles interrupts the demo and its server. No file is left, and
+// the end of the server is not reported.
+func TestInterruptedDemoLeavesNoFiles(t *testing.T) {
 	t.Setenv(asCommand, "1")
 	src, dir := t.TempDir(), t.TempDir()
 	write(t, randomBytes(3*chunkSize), src, "file")
@@ -73,8 +73,8 @@ func TestInterruptedDemo(t *testing.T) {
 	}
 }
 
-// TestHungServer kills a server that does not stop.
-func TestHungServer(t *testing.T) {
+// TestHungServerIsKilled kills a server that does not stop.
+func TestHungServerIsKilled(t *testing.T) {
 	t.Setenv(asHung, "1")
 	s, err := startOwnServer(t.Context(), io.Discard, t.TempDir())
 	if err != nil {

@@ -51,7 +51,7 @@ func TestDoctorOfTheHost(t *testing.T) {
 	}
 }
 
-// TestDoctorOfAServer examines servers that offer this and that.
+// TestDoctorOfAServer examines servers with different providers.
 func TestDoctorOfAServer(t *testing.T) {
 	best := lwio.DefaultProviders()[0].Name()
 	for _, c := range []struct {
@@ -89,7 +89,7 @@ func TestDoctorOfAServer(t *testing.T) {
 	}
 }
 
-// TestDoctorWithoutSMB has nothing to examine.
+// TestDoctorWithoutSMB examines an address without an SMB server.
 func TestDoctorWithoutSMB(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	for _, c := range []struct{ url, next string }{
@@ -108,7 +108,7 @@ func TestDoctorWithoutSMB(t *testing.T) {
 }
 
 // TestTrialThatFails tries a provider that does not take the message, and one whose
-// connection breaks: an error comes, and nothing hangs or is left.
+// connection fails. The trial returns an error, does not hang, and leaks no resource.
 func TestTrialThatFails(t *testing.T) {
 	for name, act := range map[string]fault.Action{"fail": fault.Fail(rdma.StatusInsufficientResources), "cut": fault.Cut()} {
 		for _, p := range lwio.DefaultProviders() {
@@ -141,8 +141,8 @@ func (deafListener) ConnectionRequest(context.Context, rdma.Connector) error { r
 
 var errDeaf = errors.New("deaf")
 
-// TestTrialThatNobodyAnswers tells why, and not that no answer came.
-func TestTrialThatNobodyAnswers(t *testing.T) {
+// TestUnansweredTrialNamesTheCause returns the cause, and not a missing answer.
+func TestUnansweredTrialNamesTheCause(t *testing.T) {
 	for _, p := range lwio.DefaultProviders() {
 		if detail, err := tryProvider(t.Context(), deaf{p}); !errors.Is(err, errDeaf) {
 			t.Errorf("%s: %s, %v", p.Name(), detail, err)
@@ -150,7 +150,7 @@ func TestTrialThatNobodyAnswers(t *testing.T) {
 	}
 }
 
-func TestExamineDevices(t *testing.T) {
+func TestExamineDevicesNamesTheDevices(t *testing.T) {
 	dir := t.TempDir()
 	if f := examineDevices(filepath.Join(dir, "none")); !strings.Contains(f.Detail, "no RDMA device") {
 		t.Errorf("no directory: %+v", f)
@@ -166,7 +166,7 @@ func TestExamineDevices(t *testing.T) {
 	}
 }
 
-// Every kind of failure has a next step, and none that misleads.
+// Every kind of failure has a next step that fits it.
 func TestAdviceForEachFailure(t *testing.T) {
 	for _, c := range []struct {
 		transport string
@@ -198,7 +198,7 @@ func TestAdviceForEachFailure(t *testing.T) {
 	}
 }
 
-func TestWithQuery(t *testing.T) {
+func TestWithQueryReplacesTheParameter(t *testing.T) {
 	for in, want := range map[string]string{
 		"lwio://h/s":                              "lwio://h/s?provider=smb",
 		"lwio://h/s?provider=shm":                 "lwio://h/s?provider=smb",

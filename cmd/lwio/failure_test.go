@@ -16,7 +16,7 @@ import (
 	"lwio"
 )
 
-// The message of each failure that a user meets names the object, and the server serves on.
+// The message of each failure names the object, and the server still serves.
 func TestFailureMessagesNameTheObject(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	outside := t.TempDir()
@@ -76,8 +76,8 @@ func TestFailureMessagesNameTheObject(t *testing.T) {
 	run(t, exitOK, "ls", s.url)
 }
 
-// TestMessages shows how errors with several parts come out: each on a line of its
-// own, and nothing else makes lines.
+// TestMessages prints errors with several parts: each part has a line of its own, and line
+// ends within a part do not count.
 func TestErrorsPrintOneLineEach(t *testing.T) {
 	a, b := errors.New("a\nx"), errors.New("lwio: b\x1b[2J")
 	for _, c := range []struct {
@@ -109,7 +109,7 @@ func TestErrorsPrintOneLineEach(t *testing.T) {
 }
 
 // A read-only share refuses each change.
-func TestPermissionDenied(t *testing.T) {
+func TestReadOnlyShareRefusesChanges(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--read-only")
 	src := write(t, []byte("new"), t.TempDir(), "src")
 	for _, args := range [][]string{{"cp", src, s.url + "/x"}, {"mkdir", s.url + "/d"}} {
@@ -157,8 +157,8 @@ func TestInterruptedCopyLeavesNoFile(t *testing.T) {
 	wantNames(t, s.dir, "dst")
 }
 
-// TestWarningsEnd logs while a context lives, and not after.
-func TestWarningsEnd(t *testing.T) {
+// TestWarningsEndWithTheContext logs while a context lives, and not after.
+func TestWarningsEndWithTheContext(t *testing.T) {
 	var out lockedBuffer
 	ctx, cancel := context.WithCancel(t.Context())
 	log := (&app{stderr: &out}).logger(ctx)
@@ -209,8 +209,8 @@ func TestInterruptedTreeReportsCopiedFiles(t *testing.T) {
 	}
 }
 
-// TestServerGone ends the server in the middle of a copy.
-func TestServerGone(t *testing.T) {
+// TestCopyFailsWhenTheServerEnds ends the server in the middle of a copy.
+func TestCopyFailsWhenTheServerEnds(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	write(t, []byte("before"), s.dir, "dst")
 	in := &signalReader{r: endless{}, left: 4 * chunkSize, hit: s.stop}
@@ -237,8 +237,9 @@ func (d doubtfulFile) Commit(ctx context.Context) error {
 	return errors.Join(d.pendingFile.Commit(ctx), lwio.ErrUncertain)
 }
 
-// TestDoubtfulCommit promises nothing of a destination that may be the copy.
-func TestDoubtfulCommit(t *testing.T) {
+// TestUnknownCommitPromisesNothing reports an unknown outcome for a destination that may be
+// the copy.
+func TestUnknownCommitPromisesNothing(t *testing.T) {
 	dir := t.TempDir()
 	write(t, []byte("content"), dir, "src")
 	j := &copyJob{bar: newProgress(io.Discard)}

@@ -46,7 +46,7 @@ func TestFrozenServerEndsCopy(t *testing.T) {
 	}
 }
 
-// silentSource is a file of which one chunk comes too late, and the others not at all.
+// silentSource is a file. One of its chunks comes too late, and the others never.
 type silentSource struct{ asked atomic.Int32 }
 
 func (s *silentSource) Size() int64 { return 2 * chunkSize }
@@ -59,7 +59,7 @@ func (s *silentSource) ReadChunk(ctx context.Context, _ []byte, _ int64) (int, e
 	return 0, ctx.Err()
 }
 
-// TestTransferGivesUp waits for nothing of a server that let a time limit pass.
+// TestTransferGivesUp does not wait for a server that missed a time limit.
 func TestTransferGivesUp(t *testing.T) {
 	_, err := transfer(t.Context(), &silentSource{}, &streamSink{w: io.Discard}, transferOptions{depth: 2})
 	if !outOfTime(err) {

@@ -10,7 +10,7 @@ import (
 )
 
 // The flags arrive in the limits, and values without a meaning are usage errors.
-func TestLimitFlags(t *testing.T) {
+func TestLimitFlagsReachTheServer(t *testing.T) {
 	for _, r := range []struct {
 		args string
 		want server.Limits

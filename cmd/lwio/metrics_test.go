@@ -63,7 +63,7 @@ func TestMetricsCountCopiedFile(t *testing.T) {
 	}
 }
 
-// TestMetricsOfAConnection finds a client that is there.
+// TestMetricsOfAConnection finds the series of a connected client.
 func TestMetricsOfAConnection(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--metrics", "127.0.0.1:0")
 	c, err := lwio.Dial(t.Context(), s.url, &lwio.Config{RequireRDMA: true})
@@ -135,7 +135,7 @@ type many []server.ConnectionStats
 func (m many) Describe(chan<- *prometheus.Desc)    {} // unchecked
 func (m many) Collect(ch chan<- prometheus.Metric) { output(ch).connections(m) }
 
-// There are never more than so many connections with series of their own.
+// The number of connections with series of their own is bounded.
 func TestMetricsAreBounded(t *testing.T) {
 	all := make(many, 10*maxSeries)
 	for i := range all {
@@ -161,8 +161,8 @@ func TestMetricsAreBounded(t *testing.T) {
 	}
 }
 
-// An address that cannot be had ends the server with an error that says so.
-func TestMetricsRefused(t *testing.T) {
+// An unusable address ends the server with an error that names it.
+func TestBadMetricsAddressEndsTheServer(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--metrics", "127.0.0.1:0")
 	taken := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(s.log.String())
 	r := run(t, exitFailure, "serve", "--listen", "127.0.0.1:0", "--metrics", taken, s.dir)

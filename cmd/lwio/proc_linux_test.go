@@ -8,7 +8,7 @@ import (
 	"lwio/internal/test/skip"
 )
 
-// TestCopyOfUnknownSize copies a file that says that it is empty.
+// TestCopyOfUnknownSize copies a file that reports size 0.
 func TestCopyOfUnknownSize(t *testing.T) {
 	const name = "/proc/version"
 	content, err := os.ReadFile(name)

@@ -13,7 +13,7 @@ import (
 	"lwio/internal/test/skip"
 )
 
-func TestUIDs(t *testing.T) {
+func TestUIDsAllowTheListedUsers(t *testing.T) {
 	self := uint32(os.Geteuid())
 	other := self + 1000
 	for text, c := range map[string]struct{ others, more, bad bool }{
@@ -41,8 +41,8 @@ func TestUIDs(t *testing.T) {
 	}
 }
 
-// Both sides take the flag, and it goes with shared memory for their own user.
-func TestAllowUID(t *testing.T) {
+// Both sides accept the flag, and shared memory still works for their own user.
+func TestAllowUIDOnBothSidesSharesMemory(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--allow-uid", "4000000000")
 	r := run(t, exitOK, "ls", "--allow-uid", "any", "-v", s.url+"?provider=shm")
 	if !strings.Contains(r.err, "provider=shm") {

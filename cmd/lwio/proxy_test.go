@@ -53,14 +53,14 @@ func startProxy(t *testing.T, flags ...string) *testProxy {
 	return p
 }
 
-// replying is a server that reads all that a client has, and then answers it in capitals.
+// replying is a server that reads all input of a client, and then answers it in capitals.
 type replying struct {
 	net.Listener
 	rdma  atomic.Int64  // connections that came by RDMA
 	first chan struct{} // closed when the first came
 }
 
-// startReplying listens with scheme until the test ends, and says where.
+// startReplying listens with scheme until the test ends, and returns the address.
 func startReplying(t *testing.T, scheme string) (s *replying, at string) {
 	t.Helper()
 	var nl net.Listener
@@ -111,7 +111,7 @@ func dialAt(t *testing.T, at string) net.Conn {
 	return c
 }
 
-// tryAt is dialAt where that may fail.
+// tryAt is dialAt with an error.
 func tryAt(t *testing.T, at string) (c net.Conn, err error) {
 	t.Helper()
 	scheme, address, _ := strings.Cut(at, "://")
@@ -159,8 +159,9 @@ func TestProxyCarriesHalfClose(t *testing.T) {
 	}
 }
 
-// TestProxyPair is how programs that cannot be changed use it.
-func TestProxyPair(t *testing.T) {
+// TestProxyPairCarriesPlainPrograms runs programs that know nothing of RDMA through two
+// proxies.
+func TestProxyPairCarriesPlainPrograms(t *testing.T) {
 	_, at := startReplying(t, "tcp")
 	far := startProxy(t, "--listen", "rsock://127.0.0.1:0", "--to", at, "--require-rdma")
 	near := startProxy(t, "--listen", "tcp://127.0.0.1:0", "--to", far.at, "--require-rdma")
@@ -176,8 +177,8 @@ func TestProxyPair(t *testing.T) {
 	}
 }
 
-// An interrupted proxy takes no more connections, lets open ones end, and resets those that
-// last too long.
+// An interrupted proxy takes no more connections, lets open ones end, and resets
+// connections that last too long.
 func TestInterruptedProxyDrains(t *testing.T) {
 	t.Run("in good order", func(t *testing.T) {
 		s, at := startReplying(t, "tcp")
@@ -277,7 +278,7 @@ func TestProxyBoundsConnections(t *testing.T) {
 	}
 }
 
-func TestProxyUsage(t *testing.T) {
+func TestProxyRefusesWrongFlags(t *testing.T) {
 	for _, args := range [][]string{
 		{},
 		{"--listen", "tcp://127.0.0.1:0"},

@@ -30,7 +30,7 @@ func (l labelled) Collect(ch chan<- prometheus.Metric) {
 	o.gauge(l.desc, 7, "text")
 }
 
-// A metric with a bad label neither ends the process nor hides another metric.
+// A metric with a bad label does not end the process and does not hide another metric.
 func TestBadLabelHidesNoOtherMetric(t *testing.T) {
 	h := metricsServer(labelled{prometheus.NewDesc("some", "Some.", []string{"name"}, nil)})
 	w := httptest.NewRecorder()
@@ -60,8 +60,8 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { close(p.closed); return nil }
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestLimit has no more connections than it has places, and one place for each
-// that was closed, however often.
+// TestLimit checks that a listener has no more connections than places, and that each
+// closed connection frees one place, even if it is closed twice.
 func TestConnectionLimitCountsCloseOnce(t *testing.T) {
 	p := &pipes{conns: make(chan net.Conn, 3), closed: make(chan struct{})}
 	for range cap(p.conns) {
@@ -87,8 +87,9 @@ func TestConnectionLimitCountsCloseOnce(t *testing.T) {
 	}
 }
 
-// TestIdleScraper is cut, whether or not it asked for anything.
-func TestIdleScraper(t *testing.T) {
+// TestIdleScraperIsCut checks that an idle connection is cut, with or without an earlier
+// request.
+func TestIdleScraperIsCut(t *testing.T) {
 	for name, request := range map[string]string{"silent": "", "half a request": "GET /met", "kept alive": "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n"} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { idleScraper(t, request) })

@@ -110,7 +110,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 		fmt.Fprintf(a.stderr, "metrics: http://%s/metrics\n", at)
 	}
 	for _, s := range shares {
-		// Without this line neither port nor password is known.
+		// Without this line the user does not know port and password.
 		if _, err := fmt.Fprintln(a.stdout, shareURL(shown, l.Addr(), s.Name)); err != nil {
 			return errors.Join(err, l.Close(), srv.Close())
 		}

@@ -12,7 +12,7 @@ import (
 	"lwio/server"
 )
 
-func TestPasswordFile(t *testing.T) {
+func TestPasswordFileHasOneOrManyUsers(t *testing.T) {
 	for _, c := range []struct {
 		name, content, user string
 		want                server.Users
@@ -44,7 +44,7 @@ func TestPasswordFile(t *testing.T) {
 	}
 }
 
-// full is an output that takes nothing.
+// full is an output on which every write fails.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
@@ -60,7 +60,7 @@ func TestServeCannotPrint(t *testing.T) {
 	}
 }
 
-func TestShareNames(t *testing.T) {
+func TestShareNameComesFromTheArgument(t *testing.T) {
 	dir := t.TempDir()
 	equals := filepath.Dir(write(t, nil, dir, "a=b", "file"))
 	for arg, want := range map[string]string{dir: filepath.Base(dir), "x=" + dir: "x", "x=" + equals: "x", equals: "a=b"} {

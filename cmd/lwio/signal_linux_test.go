@@ -41,7 +41,8 @@ func TestSecondSignalEndsBlockedCommand(t *testing.T) {
 	}()
 	limit := time.After(time.Minute)
 	for {
-		// However many it takes: those before the first is handled count as one.
+		// It may take several signals: all signals before the first is handled count as
+		// one.
 		_ = cmd.Process.Signal(os.Interrupt)
 		select {
 		case state := <-gone:

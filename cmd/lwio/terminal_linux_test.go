@@ -75,8 +75,8 @@ func TestInterruptAtPasswordPrompt(t *testing.T) {
 	}
 }
 
-// TestPasswordPrompt types the password.
-func TestPasswordPrompt(t *testing.T) {
+// TestPasswordPromptTakesThePassword types the password.
+func TestPasswordPromptTakesThePassword(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	name, rest, _ := strings.Cut(strings.TrimPrefix(s.url, "lwio://"), ":")
 	password, host, _ := strings.Cut(rest, "@")
@@ -94,9 +94,8 @@ func TestPasswordPrompt(t *testing.T) {
 	}
 }
 
-// screen reads the output of a terminal up to a bell, and returns the text on the screen
-// then.
-// It closes drawn when the first percentage is there.
+// screen reads the output of a terminal up to a bell, and returns the text on the screen.
+// It closes drawn when the first percentage appears.
 func screen(t *testing.T, user *os.File, drawn chan struct{}) string {
 	t.Helper()
 	first := sync.OnceFunc(func() { close(drawn) })
@@ -155,7 +154,7 @@ func watched(t *testing.T) (program *os.File, drawn chan struct{}, shown func() 
 	}
 }
 
-// TestMessagesBesideTheBar writes a message while a bar is there.
+// TestMessagesBesideTheBar writes a message while a bar is shown.
 func TestMessagesBesideTheBar(t *testing.T) {
 	program, drawn, shown := watched(t)
 	bar := newProgress(program)
@@ -189,8 +188,7 @@ func TestProgressBarWithMessages(t *testing.T) {
 	}
 }
 
-// TestProgressOfAFailure interrupts a copy: the bar does not pretend that it is
-// complete.
+// TestProgressOfAFailure interrupts a copy: the bar does not show a complete copy.
 func TestProgressOfAFailure(t *testing.T) {
 	dst := t.TempDir()
 	ctx, cancel := context.WithCancelCause(t.Context())

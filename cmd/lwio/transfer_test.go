@@ -136,8 +136,8 @@ func (s *slowSink) WriteChunk(ctx context.Context, _ []byte, off int64) error {
 	return nil
 }
 
-// TestTransferWaitsForWhatIsInFlight fails one chunk while another is being written:
-// that is not given up, and no further one is begun.
+// TestTransferWaitsForWhatIsInFlight fails one chunk while another chunk is being written:
+// the transfer waits for the other chunk and begins no further one.
 func TestTransferWaitsForWhatIsInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		content := randomBytes(5 * chunkSize)
@@ -158,8 +158,8 @@ func TestTransferStopsWithItsContext(t *testing.T) {
 	}
 }
 
-// oneAtATime fails the test if two reads are under way at once. Its second read
-// stays until the test is over.
+// oneAtATime fails the test if two reads are in progress at once. Its second read blocks
+// until the test is over.
 type oneAtATime struct {
 	t      *testing.T
 	busy   atomic.Bool

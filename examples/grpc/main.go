@@ -1,11 +1,10 @@
-// Command grpc is a gRPC server and a client that talk by RDMA where they can: through
-// shared memory on one host, by iWARP over TCP between hosts, and by plain TCP where the
-// other side has nothing else.
+// Command grpc is a gRPC server and a client that use RDMA if both sides can: shared memory
+// on one host, iWARP over TCP between hosts. Otherwise they use plain TCP.
 //
 //	go run . serve 127.0.0.1:7070
 //	go run . ask 127.0.0.1:7070
 //
-// All that differs from any other gRPC program is the listener and the dialer.
+// It differs from other gRPC programs only by the listener and the dialer.
 package main
 
 import (

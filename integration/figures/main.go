@@ -144,7 +144,8 @@ func run(ctx context.Context, out io.Writer, args []string) (err error) {
 	return measure.PrintBars(out, all)
 }
 
-// choose returns the rows of a list with commas, all of which must exist; all rows for none.
+// choose returns the rows that a list with commas names, or all rows for an empty list.
+// Every name must exist.
 func choose(rows []measure.Row, only string) ([]measure.Row, error) {
 	if only == "" {
 		return rows, nil

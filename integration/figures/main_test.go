@@ -17,7 +17,7 @@ import (
 	"lwio/rdma"
 )
 
-// TestMain makes the test binary one of the two processes of a run, if it is called as one.
+// TestMain runs one of the two processes of a run, if the test binary is called for that.
 func TestMain(m *testing.M) {
 	if _, ok := measure.Side(); ok {
 		main()
@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// testLab is a lab for short runs. Tests run in the directory of the package, the program in
-// the one above.
+// testLab is a lab for short runs. Tests run in the directory of the package, the program
+// in its parent.
 func testLab(t *testing.T) *measure.Lab {
 	t.Helper()
 	t.Chdir("..")
@@ -46,7 +46,7 @@ func testLab(t *testing.T) *measure.Lab {
 	return l
 }
 
-// short is a job that takes a moment in a test.
+// short is a job that is short in a test.
 func short(j measure.Job) measure.Job {
 	shorter := func(s sides.Job) sides.Job {
 		s.Size, s.Conns, s.Heavy = min(s.Size, mib), min(s.Conns, 40), false
@@ -68,7 +68,7 @@ func short(j measure.Job) measure.Job {
 	return j
 }
 
-// Every subject of every area runs for a moment and has figures.
+// Every subject of every area runs for a short time and has figures.
 func TestRowsHaveFigures(t *testing.T) {
 	for area, prepare := range areas {
 		if area == "compare" {
@@ -160,7 +160,7 @@ func TestMissingNBDIsNamed(t *testing.T) {
 
 // The report of fio is read after other lines, and one with an error or without operations is
 // refused.
-func TestReadFio(t *testing.T) {
+func TestReadFioSkipsOtherLines(t *testing.T) {
 	const report = `fio: connected
 {"jobs": [{"error": 0, "job_runtime": 2000, "usr_cpu": 10.0, "sys_cpu": 40.0,
   "read": {"total_ios": 300, "runtime": 1500}, "write": {"total_ios": 0, "runtime": 0}}]}`
@@ -222,7 +222,7 @@ func TestProgramPrintsTablesAndJSON(t *testing.T) {
 	}
 }
 
-// A reader that goes away ends the program, which leaves no file behind.
+// A reader that closes the pipe ends the program, which leaves no file behind.
 func TestClosedPipeEndsProgram(t *testing.T) {
 	t.Chdir("..")
 	dir := t.TempDir()
@@ -281,7 +281,7 @@ func TestCompareRowsHaveAllFigures(t *testing.T) {
 }
 
 // A figure is worse if it is beyond the tolerance and the spread of the rounds.
-func TestComparisonVerdict(t *testing.T) {
+func TestComparisonIsWorseBeyondToleranceAndSpread(t *testing.T) {
 	row := func(older, newer []float64) measure.Table {
 		runs := func(rates []float64) (all []measure.Sample) {
 			for _, r := range rates {

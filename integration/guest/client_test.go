@@ -14,9 +14,9 @@ import (
 	"lwio/rdma/iwarp"
 )
 
-// settle is how long our initiator waits before its first message where no
-// ready-to-receive message goes before: siw begins to read the socket only
-// after it has sent its reply, and does not see earlier data until more data arrives.
+// settle is the wait of our initiator before its first message if it sends no
+// ready-to-receive message. siw begins to read the socket only after it has sent its reply,
+// and does not notice earlier data until more data arrives.
 const settle = 250 * time.Millisecond
 
 // edges are sizes around the limits of headers, padding, segments and buffers, and some
@@ -40,9 +40,8 @@ func kernelServer(t *testing.T, g *guest.Guest) *guest.Command {
 	return c
 }
 
-// TestClientOfSiw pings the kernel's server with and without CRC, on a socket of
-// our own and behind one that is not TCP's, and with every ready-to-receive
-// message that siw knows.
+// TestClientOfSiw pings the kernel's server with and without CRC, on a TCP socket and on a
+// connection of another type, and with every ready-to-receive message that siw knows.
 //
 // Source: [RFC 5044 §7.1], [RFC 6581 §9], [RFC 5040 §5]
 func TestClientOfSiw(t *testing.T) {
@@ -85,10 +84,10 @@ func TestClientOfSiw(t *testing.T) {
 	}
 }
 
-// TestManyRounds keeps one connection busy with small messages.
+// TestManyRoundsOnOneConnection keeps one connection busy with small messages.
 //
 // Source: [RFC 5040 §5]
-func TestManyRounds(t *testing.T) {
+func TestManyRoundsOnOneConnection(t *testing.T) {
 	g := boot(t)
 	siw(t, g)
 	kernelServer(t, g)
@@ -102,11 +101,12 @@ func TestManyRounds(t *testing.T) {
 	}
 }
 
-// TestPrivateData gives the kernel as much private data as it takes, which with
-// the four bytes of revision 2 is 256, and one byte more, which it hangs up on.
+// TestPrivateDataUpToTheLimit gives the kernel the most private data that it takes, 256
+// bytes with the four bytes of revision 2, and one byte more, for which the kernel ends the
+// connection.
 //
 // Source: [RFC 5044 §7.1.1], [RFC 6581 §9]
-func TestPrivateData(t *testing.T) {
+func TestPrivateDataUpToTheLimit(t *testing.T) {
 	g := boot(t)
 	siw(t, g)
 	kernelServer(t, g)
@@ -123,11 +123,12 @@ func TestPrivateData(t *testing.T) {
 	}
 }
 
-// TestRevision1Client pings the kernel's server in revision 1: that knows no number
-// of reads there, takes it for none, fails to read, and must be seen to give up.
+// TestRevision1ClientCannotRead pings the kernel's server in revision 1. Revision 1 has no
+// number of reads, so the kernel assumes zero and fails to read; our side must see the end
+// of the connection.
 //
 // Source: [RFC 5044 §7.1], [RFC 6581 §9.1]
-func TestRevision1Client(t *testing.T) {
+func TestRevision1ClientCannotRead(t *testing.T) {
 	g := boot(t)
 	siw(t, g)
 	server := kernelServer(t, g)

@@ -16,14 +16,14 @@ import (
 	"lwio/rdma/iwarp"
 )
 
-// rpingPort is where the kernel's rping server is in the guest, and farPort where
-// other servers are.
+// rpingPort is the guest's port of the kernel's rping server, farPort the guest's port of
+// other servers.
 const (
 	rpingPort = 7174
 	farPort   = 7471
 )
 
-// booted is the one guest of all tests, from the first that needs it.
+// booted is the guest of all tests. The first test that needs it boots it.
 var booted struct {
 	once sync.Once
 	g    *guest.Guest
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// boot returns the guest, with siw as Debian's source has it.
+// boot returns the guest, with the siw of Debian's kernel.
 func boot(t *testing.T) *guest.Guest {
 	t.Helper()
 	if err := guest.Available(); err != nil {
@@ -56,15 +56,15 @@ func boot(t *testing.T) *guest.Guest {
 	return booted.g
 }
 
-// limit is a context for one exchange.
+// limit returns the context of one exchange.
 func limit(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// defaults are siw's parameters as it starts. rtr_type is a number in network
-// byte order: 0x8000 offers a Write as the first message, 0x4000 a Read.
+// defaults are the parameters of siw at its start. rtr_type is a number in network byte
+// order: 0x8000 offers a Write as the first message, 0x4000 a Read.
 var defaults = map[string]string{"mpa_crc_required": "N", "mpa_version": "2", "peer_to_peer": "N", "rtr_type": "192"}
 
 // siw sets parameters of the kernel's driver, given as name=value, for new
@@ -107,7 +107,7 @@ func background(t *testing.T, g *guest.Guest, argv ...string) *guest.Command {
 // listening waits until a TCP port of the guest takes connections.
 func listening(t *testing.T, g *guest.Guest, port int) {
 	t.Helper()
-	// In the table of the kernel the port is hexadecimal and 0A is "listens".
+	// In the kernel's table the port is hexadecimal, and the state 0A means listening.
 	script := fmt.Sprintf("until grep -qi ':%04X 00000000:0000 0A' /proc/net/tcp; do sleep 0.02; done", port)
 	if _, err := g.Run(limit(t), "sh", "-c", script); err != nil {
 		t.Fatal(err)
@@ -125,12 +125,12 @@ func adapter(t *testing.T, cfg iwarp.Config) rdma.Adapter {
 	return a
 }
 
-// remote is a port of the guest as our side calls it.
+// remote is the address of a port of the guest for our side.
 func remote(g *guest.Guest, port int) rdma.Addr {
 	return rdma.IPAddr(iwarp.Name, netip.MustParseAddrPort(g.HostPort(port)))
 }
 
-// listen opens our side's listener, and gives its port.
+// listen opens our side's listener and returns its port.
 func listen(t *testing.T, a rdma.Adapter) (rdma.Listener, string) {
 	t.Helper()
 	l, err := rdma.Listen(t.Context(), a, rdma.Addr{}, 0)

@@ -15,11 +15,12 @@ import (
 	"lwio/rdma/iwarp"
 )
 
-// perftest's programs make two connections on iWARP. On the first the client sends
-// a message and waits for one, again and again: the version, sizes of memory and
-// the MTU, which our side repeats to agree to them; then, to stay in step, the address of
-// its buffer, which our side answers with its own; at the end figures. The measured data
-// goes over the second, which the client makes after the first of those addresses.
+// A program of perftest makes two connections on iWARP. On the first one the client sends
+// messages, and waits for the answer to each. It sends the version, sizes of memory and the
+// MTU; our side repeats them to agree. Then it sends the address of its buffer, several
+// times as synchronization; our side answers with the address of its own buffer. At the end
+// it sends figures. The client makes the second connection after the first address. The
+// measured data uses this connection.
 const (
 	talkToConnect = 5  // messages before the second connection
 	placeSize     = 56 // bytes of the message that says where a buffer is
@@ -35,18 +36,18 @@ const (
 // perfKind is a program of perftest.
 type perfKind struct {
 	args []string
-	// before and after are the numbers of messages before and after the work on the
-	// second connection in which our side takes part.
+	// before and after are the numbers of messages before and after the work of our side on
+	// the second connection.
 	before, after int
-	// serve, if set, is that part; place is the client's buffer.
+	// serve, if set, is the work of our side; place is the client's buffer.
 	serve func(ctx context.Context, e *endpoint.Endpoint, place rdma.RemoteAddr) error
 	// fills says that the client writes into our buffer.
 	fills bool
 }
 
-// TestPerftest serves the kernel's ib_write_bw, ib_read_bw and ib_send_bw, which
-// find their peer by -R: writes of every power of two to 8 MiB, reads of the same,
-// and sends under the credits that perftest has on iWARP.
+// TestPerftest serves the kernel's ib_write_bw, ib_read_bw and ib_send_bw, with connections
+// by rdma_cm (-R): writes and reads of every power of two up to 8 MiB, and sends with the
+// credits of perftest on iWARP.
 //
 // Source: [RFC 5040 §5]
 func TestPerftestWithKernel(t *testing.T) {
@@ -102,8 +103,8 @@ func servePerftest(ctx context.Context, a rdma.Adapter, l rdma.Listener, kind pe
 	if err := talk.answer(ctx, kind.after); err != nil {
 		return errors.Join(err, c2.Err())
 	}
-	// The client ends it: to siw a send is not done that the peer has answered, and
-	// hung up on, before its own thread came round to say so.
+	// The client ends the connection. If our side closed it after its answer, siw might not
+	// have completed its last send yet, and the send would fail.
 	select {
 	case <-c1.Done():
 	case <-ctx.Done():
@@ -138,15 +139,15 @@ func take(ctx context.Context, a rdma.Adapter, l rdma.Listener, s endpoint.Shape
 	return e, c, nil
 }
 
-// talk is the conversation on the first connection.
+// talk answers the messages on the first connection.
 type talk struct {
 	e     *endpoint.Endpoint
 	own   rdma.RemoteAddr // our buffer
 	place rdma.RemoteAddr // the client's, as it said last
 }
 
-// answer takes n messages and repeats each, with the place of our buffer in those
-// about buffers.
+// answer takes n messages and repeats each. In a message with the address of a buffer it
+// puts the address of ours.
 func (k *talk) answer(ctx context.Context, n int) error {
 	for i := range n {
 		m, err := k.e.Receive(ctx)
@@ -167,8 +168,8 @@ func (k *talk) answer(ctx context.Context, n int) error {
 	return nil
 }
 
-// receiveWithCredit takes the sends of ib_send_bw and writes back now and then how
-// many there were: the client sends no more than there are receives.
+// receiveWithCredit takes the sends of ib_send_bw and writes their number back at
+// intervals: the client sends no more than there are receives.
 func receiveWithCredit(ctx context.Context, e *endpoint.Endpoint, credit rdma.RemoteAddr) error {
 	for i := 1; i <= sendCount; i++ {
 		m, err := e.Receive(ctx)

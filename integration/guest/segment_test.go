@@ -8,10 +8,10 @@ import (
 	"lwio/integration/rping"
 )
 
-// TestSegments runs our side in the guest too, next to siw, so that TCP's segments
-// reach each as the other made them: between host and guest the emulator makes
-// them anew. siw cuts frames to the size of a segment, which is set here from
-// small to more than a frame can be, and ours does here too.
+// TestSegments runs our side in the guest beside siw, so that each side receives the TCP
+// segments of the other unchanged: between host and guest the emulator makes new segments.
+// Both sides cut frames to the size of a segment. The test sets sizes from a small one to
+// more than the largest frame.
 //
 // Source: [RFC 5044 §4], [RFC 5041 §4]
 func TestKernelSegmentsDecode(t *testing.T) {

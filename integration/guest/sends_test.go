@@ -11,8 +11,8 @@ import (
 	"lwio/rdma/iwarp"
 )
 
-// Of ucmatose, the program of rdmacm-utils whose passive side speaks first: it
-// sends this many messages of that many bytes, and then the active side does.
+// The exchange of ucmatose, a program of rdmacm-utils: first the passive side sends this
+// number of messages of this size, and then the active side.
 const (
 	messages    = 20
 	messageSize = 5000
@@ -22,7 +22,7 @@ func messageShape() endpoint.Shape {
 	return endpoint.Shape{Receives: messages, ReceiveSize: messageSize, Data: messageSize}
 }
 
-// sendAll and receiveAll are the parts of the two sides.
+// sendAll and receiveAll do the two halves of the exchange.
 func sendAll(ctx context.Context, e *endpoint.Endpoint) error {
 	for range messages {
 		if err := e.Do(ctx, rdma.Request{Op: rdma.OpSend, SGL: e.SGE(0, messageSize)}); err != nil {
@@ -45,8 +45,8 @@ func receiveAll(ctx context.Context, e *endpoint.Endpoint) error {
 	return nil
 }
 
-// TestSiwSpeaksFirst connects to a kernel program that sends as soon as it has
-// accepted, so that its frames come on the heels of its reply.
+// TestSiwSpeaksFirst connects to a kernel program that sends as soon as it has accepted:
+// its frames arrive together with its reply.
 //
 // Source: [RFC 5044 §7.1.2], [RFC 6581 §9]
 func TestSiwSpeaksFirst(t *testing.T) {
@@ -100,9 +100,8 @@ func TestSiwSpeaksFirst(t *testing.T) {
 	}
 }
 
-// TestWeSpeakFirst is the same with the parts exchanged: our side may send as soon
-// as the kernel's first message has arrived, which it sends where it asked for
-// that.
+// TestWeSpeakFirst exchanges the roles of TestSiwSpeaksFirst. Our side may send after the
+// first message of the kernel has arrived; the kernel sends one if it asked for that.
 //
 // Source: [RFC 6581 §9.2]
 func TestWeSpeakFirst(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"lwio/rdma/iwarp"
 )
 
-// served is how a connection of our server ended.
+// served is the outcome of a connection of our server.
 type served struct {
 	rounds int
 	err    error
@@ -29,8 +29,7 @@ func serve(ctx context.Context, a rdma.Adapter, l rdma.Listener) <-chan served {
 	return done
 }
 
-// kernelClient runs the kernel's client against our server, which it must find
-// in order.
+// kernelClient runs the kernel's client against our server. The client must succeed.
 func kernelClient(t *testing.T, g *guest.Guest, a rdma.Adapter, l rdma.Listener, port string, size, count int) {
 	t.Helper()
 	ctx := limit(t)
@@ -41,8 +40,9 @@ func kernelClient(t *testing.T, g *guest.Guest, a rdma.Adapter, l rdma.Listener,
 	}
 }
 
-// lateEvent is the message of rping when the thread that waits for events finds them closed
-// by its other thread, after all rounds; it then exits with a status of failure.
+// lateEvent is the message of rping when its other thread has closed the events before the
+// thread that waits for them ends. That happens after all rounds; rping then exits with a
+// failure.
 const lateEvent = "rdma_get_cm_event: Bad file descriptor"
 
 // ping runs the kernel's client.
@@ -54,9 +54,8 @@ func ping(ctx context.Context, t *testing.T, g *guest.Guest, addr, port string, 
 	}
 }
 
-// TestServerOfSiw serves the kernel's client in every way of starting up that siw
-// has: both revisions, CRC asked for by none, either and both, the first message
-// after the reply of either kind or left out.
+// TestServerOfSiw serves the kernel's client with each start-up of siw: both revisions, CRC
+// requested by none, either or both sides, and each first message after the reply, or none.
 //
 // Source: [RFC 5044 §7.1], [RFC 6581 §9], [RFC 5040 §5]
 func TestServerOfSiw(t *testing.T) {
@@ -101,8 +100,8 @@ func TestServerOfSiw(t *testing.T) {
 	}
 }
 
-// TestServerOfSiwSizes serves the kernel's client with data of many sizes, which
-// siw cuts into frames as large as a segment of TCP.
+// TestServerOfSiwSizes serves the kernel's client with data of many sizes. siw cuts the
+// data into frames as large as a TCP segment.
 //
 // Source: [RFC 5041 §4], [RFC 5044 §4]
 func TestServerOfSiwSizes(t *testing.T) {
@@ -118,7 +117,7 @@ func TestServerOfSiwSizes(t *testing.T) {
 	}
 }
 
-// TestServerRejectsSiw shows that the kernel takes our rejection for one.
+// TestServerRejectsSiw checks that the kernel understands our rejection.
 //
 // Source: [RFC 5044 §7.1.2], [ND Connector.Reject]
 func TestServerRejectsSiw(t *testing.T) {
@@ -146,11 +145,11 @@ func TestServerRejectsSiw(t *testing.T) {
 	}
 }
 
-// TestReadLimit posts many reads at once to a kernel program that takes one at a
-// time, and would end the connection for one more.
+// TestReadLimitIsRespected posts many reads at once to a kernel program that takes one at a
+// time, and ends the connection for one more.
 //
 // Source: [RFC 6581 §9.1], [RFC 5040 §5.2]
-func TestReadLimit(t *testing.T) {
+func TestReadLimitIsRespected(t *testing.T) {
 	g := boot(t)
 	siw(t, g)
 	ctx := limit(t)
@@ -179,10 +178,10 @@ func TestReadLimit(t *testing.T) {
 	}
 }
 
-// TestManyClients serves many kernel clients at once.
+// TestManyClientsAtOnce serves many kernel clients at once.
 //
 // Source: [RFC 5040 §5]
-func TestManyClients(t *testing.T) {
+func TestManyClientsAtOnce(t *testing.T) {
 	g := boot(t)
 	siw(t, g)
 	const clients, count = 16, 20
@@ -205,11 +204,11 @@ func TestManyClients(t *testing.T) {
 	}
 }
 
-// TestKilledClient kills the kernel's client between two rounds: the connection
+// TestKilledClientEndsItsConnection kills the kernel's client between two rounds: the connection
 // ends, and the next one is served.
 //
 // Source: [RFC 5040 §6]
-func TestKilledClient(t *testing.T) {
+func TestKilledClientEndsItsConnection(t *testing.T) {
 	g := boot(t)
 	siw(t, g)
 	ctx := limit(t)

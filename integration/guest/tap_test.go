@@ -12,8 +12,8 @@ import (
 	"lwio/rdma/iwarp"
 )
 
-// Bits of MPA's start-up frames: of the flags, and of the two numbers of revision
-// 2 that follow the 20 bytes of the header.
+// Bits of MPA's start-up frames: in the flags, and in the two numbers of revision 2 behind
+// the header of 20 bytes.
 //
 // Source: [RFC 5044 §7.1.1], [RFC 6581 §9]
 const (
@@ -37,7 +37,7 @@ func (f frame) at(i int) byte {
 	return f[i]
 }
 
-// numbers are the two of revision 2, with their flags.
+// numbers are the two numbers of revision 2, with their flags.
 func (f frame) numbers() (inbound, outbound uint16) {
 	if len(f) < 24 {
 		return 0, 0
@@ -45,8 +45,8 @@ func (f frame) numbers() (inbound, outbound uint16) {
 	return binary.BigEndian.Uint16(f[20:]), binary.BigEndian.Uint16(f[22:])
 }
 
-// tap stands between the provider and TCP, notes both start-up frames and may
-// change the one that the provider sends, and flip a bit of the frame behind it.
+// tap is between the provider and TCP. It records both start-up frames. It can change the
+// start-up frame of the provider, and flip a bit of the frame after it.
 type tap struct {
 	edit func(sent []byte)
 	flip bool
@@ -72,7 +72,7 @@ func (p *tap) into(cfg *iwarp.Config) {
 	}
 }
 
-// again is the tap for another connection.
+// again resets the tap for another connection.
 func (p *tap) again() *tap { return &tap{edit: p.edit, flip: p.flip} }
 
 func (p *tap) frames() (sent, received frame) {
@@ -128,7 +128,7 @@ func (c *tapped) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// clearBits is an edit of a request: it takes bits out of the two numbers.
+// clearBits is an edit of a request: it clears bits of the two numbers.
 func clearBits(inbound, outbound uint16) func([]byte) {
 	return func(b []byte) {
 		for i, bits := range []uint16{inbound, outbound} {
@@ -138,8 +138,8 @@ func clearBits(inbound, outbound uint16) func([]byte) {
 	}
 }
 
-// audit checks the CRCs of the captured bytes by itself: a frame that is wrong here arrived
-// wrong, any other was damaged by our side.
+// audit checks the CRCs of the captured bytes with code of its own. A frame that is wrong
+// here arrived wrong; a frame that is right here was damaged by our side.
 //
 // Source: [RFC 5044 §4.4]
 func (p *tap) audit() string {

@@ -15,11 +15,11 @@ import (
 	"lwio/rdma/iwarp"
 )
 
-// attempts bounds how often something is tried that siw does at its best effort.
+// attempts bounds the repetitions of an operation that siw does not guarantee.
 const attempts = 10
 
-// TestTerminateOfSiw breaks rules in the face of the kernel and reads its verdict,
-// which it writes in another order of bits than the RFC has.
+// TestTerminateOfSiw breaks rules towards the kernel and reads its Terminate, whose bits
+// have another order than in the RFC.
 //
 // Source: [RFC 5040 §4.8], [RFC 5041 §7], [RFC 5044 §8]
 func TestTerminateOfSiw(t *testing.T) {
@@ -66,8 +66,8 @@ func TestTerminateOfSiw(t *testing.T) {
 	}
 }
 
-// provoke lets the kernel's client connect, posts one request, and returns why the
-// connection ended.
+// provoke lets the kernel's client connect, posts one request, and returns the cause of the
+// end of the connection.
 func provoke(t *testing.T, g *guest.Guest, a rdma.Adapter, l rdma.Listener, port string,
 	do func(*endpoint.Endpoint, rdma.RemoteAddr, int) rdma.Request) error {
 	t.Helper()
@@ -79,8 +79,8 @@ func provoke(t *testing.T, g *guest.Guest, a rdma.Adapter, l rdma.Listener, port
 	return ending(ctx, t, c)
 }
 
-// visited lets the kernel's client connect and say where its source buffer is; it
-// then waits for an answer.
+// visited lets the kernel's client connect and send the address of its source buffer; the
+// client then waits for an answer.
 func visited(ctx context.Context, t *testing.T, g *guest.Guest, a rdma.Adapter, l rdma.Listener, port string) (
 	e *endpoint.Endpoint, c rdma.Connector, source rdma.RemoteAddr, size int) {
 	t.Helper()
@@ -102,7 +102,7 @@ func visited(ctx context.Context, t *testing.T, g *guest.Guest, a rdma.Adapter, 
 	return e, c, source, size
 }
 
-// ending waits for the end of a connection and says why it came.
+// ending waits for the end of a connection and returns its cause.
 func ending(ctx context.Context, t *testing.T, c rdma.Connector) error {
 	t.Helper()
 	select {
@@ -114,10 +114,10 @@ func ending(ctx context.Context, t *testing.T, c rdma.Connector) error {
 	}
 }
 
-// TestWrongCRC flips a bit of a frame on its way to the kernel.
+// TestWrongCRCEndsTheConnection flips a bit of a frame on its way to the kernel.
 //
 // Source: [RFC 5044 §4.4], [RFC 5044 §8]
-func TestWrongCRC(t *testing.T) {
+func TestWrongCRCEndsTheConnection(t *testing.T) {
 	g := boot(t)
 	siw(t, g)
 	kernelServer(t, g)
@@ -141,9 +141,8 @@ func TestWrongCRC(t *testing.T) {
 	t.Error("siw sent no Terminate message")
 }
 
-// TestTerminateToSiw sends the kernel's server to memory that is not there: our
-// side ends the connection with a Terminate, and the kernel ends the read for which
-// its server waits.
+// TestTerminateToSiw names memory that does not exist to the kernel's server. Our side ends
+// the connection with a Terminate, and the kernel ends the read of its server.
 //
 // Source: [RFC 5040 §4.8], [RFC 5040 §7]
 func TestTerminateToSiw(t *testing.T) {
@@ -179,11 +178,11 @@ func TestTerminateToSiw(t *testing.T) {
 	}
 }
 
-// TestMarkersRefused asks siw for markers, which it does not have: it answers with
-// a rejection.
+// TestMarkersAreRefusedBySiw asks siw for markers. siw does not support them and rejects
+// the request.
 //
 // Source: [RFC 5044 §7.1.2]
-func TestMarkersRefused(t *testing.T) {
+func TestMarkersAreRefusedBySiw(t *testing.T) {
 	g := boot(t)
 	siw(t, g)
 	kernelServer(t, g)

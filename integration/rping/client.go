@@ -13,17 +13,17 @@ type ClientConfig struct {
 	// Sizes are the bytes of each round, 1 to MaxSize, one round after another on
 	// one connection.
 	Sizes []int
-	// Pause is waited for between the handshake and the first message: a Linux
-	// server may miss a message that comes at once.
+	// Pause is the wait between the handshake and the first message: a Linux server may
+	// miss an early message.
 	Pause time.Duration
-	// PrivateData goes with the request.
+	// PrivateData is sent with the connection request.
 	PrivateData []byte
 }
 
-// Client connects to a server and pings it. The last byte of every round is
-// zero and no other is: the C server echoes as far as the first zero.
+// Client connects to a server and pings it. Only the last byte of every round is zero: the
+// C server echoes up to the first zero.
 //
-// Errors: ErrMismatch; those of rdma.Dial; why the connection ended.
+// Errors: ErrMismatch; the errors of rdma.Dial; the end of the connection.
 func Client(ctx context.Context, a rdma.Adapter, server rdma.Addr, cfg ClientConfig) error {
 	e, err := newEnd(ctx, a)
 	if err != nil {

@@ -1,10 +1,9 @@
-// Package rping is the rdmacm-utils program of that name on the rdma seam, both
-// halves, so that a provider can be run against the stack of the kernel. In each
-// round the client fills a source buffer and sends where it is; the server reads
-// it by RDMA Read and says so; the client sends where its sink buffer is; the
-// server writes the same bytes there by RDMA Write and says so; the client
-// compares. A round thus has a read, a write, and four sends that must be seen in
-// order with them.
+// Package rping has both sides of the rdmacm-utils program rping on the rdma seam, to run a
+// provider against the stack of the kernel. In each round the client fills a source buffer
+// and sends its address. The server reads the buffer by RDMA Read and reports that. The
+// client sends the address of its sink buffer. The server writes the same bytes there by
+// RDMA Write and reports that. The client compares. A round thus has a read, a write, and
+// four sends that must arrive in order with them.
 //
 // Source: [RFC 5040 §5]
 package rping
@@ -17,22 +16,21 @@ import (
 	"lwio/rdma"
 )
 
-// MaxSize is the most that a round carries, in bytes: the C program takes no
-// more.
+// MaxSize bounds the data of a round, in bytes: the C program takes no more.
 const MaxSize = 65535
 
 // infoSize is the size of every message, in bytes. The content of the server's messages has
 // no meaning.
 const infoSize = 16
 
-// PutInfo writes the message that says where a buffer is, and its size in bytes.
+// PutInfo writes the message with the address of a buffer and its size in bytes.
 func PutInfo(b []byte, r rdma.RemoteAddr, size int) {
 	binary.BigEndian.PutUint64(b, r.Addr)
 	binary.BigEndian.PutUint32(b[8:], uint32(r.Token))
 	binary.BigEndian.PutUint32(b[12:], uint32(size))
 }
 
-// DecodeInfo reads it.
+// DecodeInfo reads the message of PutInfo.
 func DecodeInfo(b []byte) (r rdma.RemoteAddr, size int, err error) {
 	if len(b) != infoSize {
 		return r, 0, fmt.Errorf("message of %d bytes", len(b))
@@ -45,5 +43,5 @@ func DecodeInfo(b []byte) (r rdma.RemoteAddr, size int, err error) {
 	return r, 0, errors.New("buffer of more bytes than a round carries")
 }
 
-// ErrMismatch says that other bytes came back than went out.
+// ErrMismatch reports that the received bytes differ from the sent bytes.
 var ErrMismatch = errors.New("rping: the data came back changed")

@@ -19,7 +19,7 @@ const (
 	dataEnd  = sinkAt + 65536
 )
 
-// end is one side.
+// end is one side of the connection.
 type end struct{ *endpoint.Endpoint }
 
 func newEnd(ctx context.Context, a rdma.Adapter) (end, error) {
@@ -27,7 +27,7 @@ func newEnd(ctx context.Context, a rdma.Adapter) (end, error) {
 	return end{e}, err
 }
 
-// send sends where a buffer is and waits until that is sent.
+// send sends the address of a buffer and waits for the completion.
 func (e end) send(ctx context.Context, at, n int) error {
 	PutInfo(e.Bytes(sendAt, infoSize), e.RemoteAddr(at), n)
 	return e.Do(ctx, rdma.Request{Op: rdma.OpSend, SGL: e.SGE(sendAt, infoSize)})
@@ -52,8 +52,8 @@ func (e end) ping(ctx context.Context, round, n int) error {
 	return nil
 }
 
-// fill makes the data of a round: bytes other than zero that neither repeat
-// every power of two nor every round, and a zero.
+// fill makes the data of a round: bytes other than zero, and a zero at the end. The bytes
+// repeat with no power of two and with no round.
 func fill(b []byte, round int) {
 	x := uint32(round)*2654435761 + 1
 	for i := range b {
@@ -63,7 +63,7 @@ func fill(b []byte, round int) {
 	b[len(b)-1] = 0
 }
 
-// pong is the server's part of a round, which the client's first message began.
+// pong is the server's part of a round after the client's first message.
 func (e end) pong(ctx context.Context, first []byte) error {
 	source, n, err := DecodeInfo(first)
 	if err != nil {
@@ -93,12 +93,13 @@ func (e end) pong(ctx context.Context, first []byte) error {
 	return e.send(ctx, sourceAt, 0)
 }
 
-// ended tells whether an error is the orderly end of the connection by the peer.
+// ended reports whether an error is the orderly end of the connection by the peer.
 func ended(c rdma.Connector, err error) bool {
 	return errors.Is(err, rdma.StatusCanceled) && errors.Is(c.Err(), net.ErrClosed)
 }
 
-// because adds to an error why the connection ended, if it did.
+// because adds the cause of the end of the connection to an error, if the connection has
+// ended.
 func because(c rdma.Connector, err error) error {
 	if err == nil || c.Err() == nil {
 		return err

@@ -11,10 +11,10 @@ import (
 	"lwio/rdma/iwarp"
 )
 
-// TestBothHalves runs the client against the server.
+// TestClientAndServerCompleteAllRounds runs the client against the server.
 //
 // Source: [RFC 5040 §5]
-func TestBothHalves(t *testing.T) {
+func TestClientAndServerCompleteAllRounds(t *testing.T) {
 	ctx := t.Context()
 	a, err := iwarp.New(nil).OpenAdapter(ctx, netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	if err != nil {

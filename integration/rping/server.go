@@ -10,8 +10,7 @@ import (
 // Serve takes the next connection of l and serves it until the client ends it.
 // It returns the number of complete rounds and the client's private data.
 //
-// Errors: those of ConnectionRequest and Accept; why the connection ended, if
-// not in good order.
+// Errors: the errors of ConnectionRequest and Accept; an abnormal end of the connection.
 func Serve(ctx context.Context, a rdma.Adapter, l rdma.Listener) (rounds int, private []byte, err error) {
 	e, err := newEnd(ctx, a)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	testgrpc "google.golang.org/grpc/interop/grpc_testing"
 )
 
-// TestGRPC runs gRPC's own interoperability tests, and then many of them at a time.
+// TestGRPCInteroperability runs gRPC's own interoperability tests, and then many of them at a time.
 // A test that fails ends the program with a message.
-func TestGRPC(t *testing.T) {
+func TestGRPCInteroperability(t *testing.T) {
 	onAll(t, func(t *testing.T, l *link) {
 		nl := l.listen()
 		srv := grpc.NewServer()

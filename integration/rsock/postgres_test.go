@@ -30,7 +30,7 @@ func postgres(t *testing.T) string {
 		skip.Test(t, "postgresql is not installed")
 	}
 	bin := filepath.Dir(found[len(found)-1])
-	// The socket's name must be short, and another user must get there.
+	// The name of the socket must be short, and another user must have access to it.
 	dir, err := os.MkdirTemp("/tmp", "lwio-postgres-") //nolint:usetesting // its name would be too long
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
 
-// patience is the time limit of one test, and stall that of one step of a side.
+// patience is the time limit of one test, stall the time limit of one step of a side.
 const (
 	patience = 5 * time.Minute
 	stall    = time.Minute
@@ -63,7 +63,7 @@ func (l *link) listen() *rsock.Listener {
 	return nl
 }
 
-// dial connects, and checks that the connection goes by RDMA.
+// dial connects, and checks that the connection uses RDMA.
 func (l *link) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := l.dialer.DialConn(ctx, network, address)
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"lwio/integration/internal/port"
 )
 
-// The only user of the server. Samba wants an account of the host's; root is
-// always there.
+// The only user of the server. Samba requires an account of the host; root always exists.
 const (
 	User     = "root"
 	Password = "for-tests-only"
@@ -30,12 +29,12 @@ const (
 	stopTime  = 30 * time.Second
 )
 
-// scratch is where the state is: smbd has sockets there, whose names must be short.
+// scratch is the directory of the state. Its name is short because smbd has sockets there.
 const scratch = "/tmp"
 
 // Server is a running smbd.
 type Server struct {
-	// Host and Port are where it listens.
+	// Host and Port are the address of the listener.
 	Host, Port string
 	// Pid is smbd's parent process; its children serve the connections.
 	Pid   int

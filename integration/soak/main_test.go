@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-// A read returns the last write of a block, or one that may have been done after it.
+// A read returns the last write of a block, or a write that may have been done after it.
 func TestLedgerChecksReads(t *testing.T) {
 	const n = 4
 	content := func(writes ...uint64) []byte {
@@ -44,7 +44,7 @@ func TestLedgerChecksReads(t *testing.T) {
 	}
 }
 
-// Growth goes on after the first rounds.
+// Only growth that continues after the first rounds is an error.
 func TestGrownSeesSteadyGrowth(t *testing.T) {
 	rounds := func(of ...int64) (list []footprint) {
 		for _, v := range of {

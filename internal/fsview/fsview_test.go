@@ -131,7 +131,7 @@ func TestViewPassesTestFS(t *testing.T) {
 }
 
 // The root of every view is ".", with any name in the share.
-func TestRootName(t *testing.T) {
+func TestRootNameIsADot(t *testing.T) {
 	view := New(t.Context(), sample())
 	sub, err := fs.Sub(view, "dir/sub")
 	if err != nil {

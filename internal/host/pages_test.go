@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Whole pages are discarded and no byte beside them, wherever the memory begins and ends.
+// Only whole pages are discarded, for any begin and end of the memory.
 func TestDiscardPagesKeepsPartialPages(t *testing.T) {
 	page := os.Getpagesize()
 	buf := make([]byte, 8*page) // large enough to begin with a page

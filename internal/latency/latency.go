@@ -1,5 +1,5 @@
-// Package latency counts how long things took, in powers of two of nanoseconds:
-// coarse, and cheap enough for every request.
+// Package latency counts durations in powers of two of nanoseconds. It is coarse, and cheap
+// enough for every request.
 package latency
 
 import (
@@ -11,18 +11,18 @@ import (
 // Buckets is the number of buckets of a Histogram.
 const Buckets = 65
 
-// Histogram counts durations: Counts[i] those of at least 2^(i-1) and less than 2^i
-// nanoseconds, Counts[0] those of 0. The zero value is empty.
+// Histogram counts durations. Counts[i] counts durations of at least 2^(i-1) and less than
+// 2^i nanoseconds, Counts[0] durations of 0. The zero value is empty.
 type Histogram struct {
 	Counts [Buckets]uint64
 	// Sum is the sum of all durations.
 	Sum time.Duration
 }
 
-// Bound is the upper bound of the durations in a bucket, as far as a time.Duration goes.
+// Bound is the upper bound of the durations in a bucket, at most the largest time.Duration.
 func Bound(bucket int) time.Duration { return time.Duration(1) << min(bucket, 62) }
 
-// Count is how many durations were counted.
+// Count is the number of counted durations.
 func (h *Histogram) Count() (n uint64) {
 	for _, k := range h.Counts {
 		n += k
@@ -30,8 +30,8 @@ func (h *Histogram) Count() (n uint64) {
 	return n
 }
 
-// Quantile is a duration that the part q of all, from 0 to 1, did not exceed, rounded
-// up to a power of two of nanoseconds; 0 if there are none.
+// Quantile is the duration that the part q of all durations, from 0 to 1, did not exceed,
+// rounded up to a power of two of nanoseconds; 0 for no durations.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	rank := uint64(min(max(q, 0), 1) * float64(h.Count()))
 	for i, k := range h.Counts {
@@ -52,7 +52,7 @@ func Sum(a, b Histogram) Histogram {
 	return a
 }
 
-// Counter is a Histogram that changes. Safe for concurrent use.
+// Counter counts durations for a Histogram. It is safe for concurrent use.
 type Counter struct {
 	counts [Buckets]atomic.Uint64
 	sum    atomic.Int64
@@ -61,7 +61,7 @@ type Counter struct {
 // Observe counts a duration; a negative one is 0.
 func (c *Counter) Observe(d time.Duration) { c.ObserveMany(d, 1) }
 
-// ObserveMany counts n times the same duration.
+// ObserveMany counts a duration n times.
 func (c *Counter) ObserveMany(d time.Duration, n int) {
 	d = max(d, 0)
 	c.counts[bits.Len64(uint64(d))].Add(uint64(n))

@@ -11,7 +11,7 @@ type Bucket struct {
 	at    time.Time
 }
 
-// Level returns the level at now, of which perSecond leaks out each second.
+// Level returns the level at now. perSecond leaks out each second.
 func (b *Bucket) Level(now time.Time, perSecond float64) float64 {
 	if b.level == 0 {
 		return 0

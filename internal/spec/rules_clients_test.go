@@ -1,6 +1,6 @@
 package spec
 
-// rulesOfClients are those that a client can break.
+// rulesOfClients are the rules that a client can break.
 var rulesOfClients = []rule{
 	// Order.
 	{"| accepted | one AUTH | end of the connection |", `server.TestViolationsEndConnection/READ before AUTH;

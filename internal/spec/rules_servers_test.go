@@ -1,6 +1,6 @@
 package spec
 
-// rulesOfServers are those that a server can break.
+// rulesOfServers are the rules that a server can break.
 var rulesOfServers = []rule{
 	// Discovery and NEGOTIATE.
 	{"A message that is malformed, has another RevId, or whose Length is not its size breaks the pipe.",

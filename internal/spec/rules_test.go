@@ -110,8 +110,8 @@ func testName(d ast.Decl) (name string, f *ast.FuncDecl) {
 	return "T" + f.Name.Name[1:], f
 }
 
-// casesOf notes the tests of a package, and each with every string in it, one of which
-// is the name of the case.
+// casesOf records the tests of a package, and each test with every string in it: one of the
+// strings is the name of a case.
 func casesOf(t *testing.T, pkg, dir string, cases map[string]bool) {
 	t.Helper()
 	for _, file := range testFiles(t, dir) {

@@ -10,9 +10,10 @@ import (
 	"testing"
 )
 
-// document is a text that tags name besides that of LWIO: an RFC, a Microsoft specification,
-// or the notes on a text without numbers. Its sections are listed in testdata/sections, a line
-// each: a number or "Appendix X", and the title; "- name" is a name in the last section.
+// document is a text, other than the text of LWIO, that tags name: an RFC, a Microsoft
+// specification, or the notes on a text without numbers. Its sections are listed in
+// testdata/sections, a line each: a number or "Appendix X", and the title; "- name" is a
+// name in the last section.
 type document struct {
 	name string
 	// sections has the tags that exist, without the name of the document, and whether parts of
@@ -150,7 +151,7 @@ func TestForeignTagsExist(t *testing.T) {
 }
 
 // The sections of the transports' texts without code or without a test are printed.
-func TestForeignCoverage(t *testing.T) {
+func TestSectionsWithoutCodeOrTestArePrinted(t *testing.T) {
 	docs := documents(t)
 	has := make(map[string]bool)
 	for _, tag := range repositoryTags(t) {
@@ -187,7 +188,7 @@ func (d *document) sectionOf(section string) string {
 }
 
 // The lists tell existing sections from others.
-func TestSectionLists(t *testing.T) {
+func TestSectionListsTellExistingSections(t *testing.T) {
 	docs := documents(t)
 	for tag, want := range map[string]bool{
 		"RFC 5044": true, "RFC 5044 §7.1.2": true, "RFC 5044 §7.1.2 rule 4": true, "RFC 5044 §7.1.2 rules 3 to 7": true,

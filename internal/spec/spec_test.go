@@ -28,7 +28,7 @@ func TestTagsExist(t *testing.T) {
 	}
 }
 
-// Every section and every claim has code and a test besides those of the codec.
+// Every section and every claim has code and a test outside the codec.
 func TestSectionsAndClaimsAreCovered(t *testing.T) {
 	count := make(map[string]*[kinds]int)
 	for _, tag := range repositoryTags(t) {
@@ -110,7 +110,7 @@ func items() []item {
 }
 
 // The table of gaps names existing items only, and gives reasons.
-func TestGapsTable(t *testing.T) {
+func TestGapsTableNamesExistingItems(t *testing.T) {
 	tags := items()
 	for _, d := range Decisions() {
 		tags = append(tags, item{"OP-" + d, ""})
@@ -149,7 +149,7 @@ func TestListsAreComplete(t *testing.T) {
 }
 
 // The search finds tags in all kinds of comments, and misspelt ones.
-func TestTagsOf(t *testing.T) {
+func TestTagsOfFindsAllKindsOfComments(t *testing.T) {
 	src := `package x // [OP-1]
 
 // Source: [LWIO §Vectored

@@ -44,7 +44,7 @@ func (t tag) kind() kind {
 	return k
 }
 
-// foreign reports whether the tag names a text other than that of LWIO.
+// foreign reports whether the tag names a text other than the text of LWIO.
 func (t tag) foreign() bool {
 	return !strings.HasPrefix(t.text, "LWIO") && !strings.HasPrefix(t.text, "OP")
 }
@@ -58,8 +58,8 @@ var sourceString = regexp.MustCompile("^[\"`](\\[[^\\[\\]]+\\](, | and | to )?)+
 // lineStart joins the lines of a comment.
 var lineStart = regexp.MustCompile(`\s*\n\s*//\s*`)
 
-// tagsOf finds the tags in the comments of a Go file, and those of other texts in the string
-// literals that consist of tags, also if the file does not compile.
+// tagsOf finds the tags in the comments of a Go file, and the tags of other texts in string
+// literals that consist of tags. The file need not compile.
 func tagsOf(name string, src []byte) []tag {
 	fset := token.NewFileSet()
 	file := fset.AddFile(name, -1, len(src))
@@ -102,8 +102,8 @@ func tagsOf(name string, src []byte) []tag {
 	}
 }
 
-// repositoryTags finds the tags of all Go files of the repository but this
-// package's tests, whose examples are not meant.
+// repositoryTags finds the tags of all Go files of the repository, except for the tests of
+// this package, which contain examples.
 func repositoryTags(t *testing.T) []tag {
 	t.Helper()
 	root := filepath.Join("..", "..")

@@ -3,7 +3,7 @@ package wire
 import "testing"
 
 // Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-26], [OP-48]
-func TestAuthGolden(t *testing.T) {
+func TestAuthMatchesGoldenBytes(t *testing.T) {
 	p := clientParams()
 	body := p.AppendTo(nil)
 	b := append(golden(t,
@@ -31,7 +31,7 @@ func TestAuthGolden(t *testing.T) {
 }
 
 // Source: [LWIO §Connection Authentication], [OP-27], [OP-92h], [OP-106]
-func TestAuthCheck(t *testing.T) {
+func TestAuthCheckRefusesInvalidMessages(t *testing.T) {
 	length := func(n uint32) func(*Header) { return func(h *Header) { h.Length = n } }
 	runChecks(t, NewAuth(67, target), []checkCase{
 		{"as it is", nil, 115, fine},
@@ -47,7 +47,7 @@ func TestAuthCheck(t *testing.T) {
 }
 
 // Source: [LWIO §Connection Authentication], [OP-47], [OP-48]
-func TestAuthInformation(t *testing.T) {
+func TestAuthInformationIsTheSizePlus8(t *testing.T) {
 	if got := AuthInformation(77); got != 85 {
 		t.Errorf("77 bytes are %d", got)
 	}

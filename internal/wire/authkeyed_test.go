@@ -36,7 +36,7 @@ func TestDeriveAuthKey(t *testing.T) {
 // and from the server the client's nonce.
 //
 // Source: [OP-46b], [OP-42b]
-func TestSignKeyed(t *testing.T) {
+func TestKeyedMACCoversParametersAndNonce(t *testing.T) {
 	key := DeriveAuthKey(applicationKey, clientKey, serverKey)
 	nonce := row{"Nonce", "8030 f1" + zeros14 + "f2"}
 	mac := row{"MAC", zeros14 + "0000" + zeros14 + "0000"}

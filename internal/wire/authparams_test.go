@@ -60,7 +60,7 @@ var (
 )
 
 // Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-11], [OP-15], [OP-46b], [OP-50a], [OP-112]
-func TestAuthParamsGolden(t *testing.T) {
+func TestAuthParamsMatchesGoldenBytes(t *testing.T) {
 	full := clientParams()
 	full.SessionID, full.PreviousSessionID = ptr([8]byte{0: 0xD1, 7: 0xD2}), ptr([8]byte{0: 0xE1, 7: 0xE2})
 	full.Keyed = &KeyedOption{Nonce: [16]byte{0: 0xF1, 15: 0xF2}, MAC: [32]byte{0: 0xF3, 31: 0xF4}}

@@ -3,7 +3,7 @@ package wire
 import "testing"
 
 // Source: [LWIO §Cancel], [OP-26]
-func TestCancelGolden(t *testing.T) {
+func TestCancelMatchesGoldenBytes(t *testing.T) {
 	b := golden(t,
 		row{"Length", "30000000"},
 		row{"Opcode", "05"},
@@ -27,4 +27,6 @@ func TestCancelGolden(t *testing.T) {
 }
 
 // Source: [LWIO §Cancel], [OP-27], [OP-92h], [OP-106]
-func TestCancelCheck(t *testing.T) { runChecks(t, NewCancel(2), controlChecks(HeaderSize)) }
+func TestCancelCheckRefusesInvalidMessages(t *testing.T) {
+	runChecks(t, NewCancel(2), controlChecks(HeaderSize))
+}

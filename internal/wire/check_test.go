@@ -59,7 +59,7 @@ func checkAnything(t failer, b []byte) {
 	}
 }
 
-func TestCheckProperty(t *testing.T) {
+func TestCheckAcceptsOnlyMessagesWithinTheLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := Header{
 			Length: rapid.OneOf(rapid.Uint32Range(0, 200), rapid.Uint32()).Draw(t, "length"),
@@ -100,7 +100,7 @@ func messages() [][]byte {
 // it does.
 //
 // Source: [LWIO claim 15], [OP-27]
-func TestCheckMessages(t *testing.T) {
+func TestCheckAcceptsMessagesOfTheClient(t *testing.T) {
 	for _, b := range messages() {
 		check := func(b []byte) error {
 			h, err := decodeHeader(b)

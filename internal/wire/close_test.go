@@ -3,7 +3,7 @@ package wire
 import "testing"
 
 // Source: [LWIO §Close], [OP-26]
-func TestCloseGolden(t *testing.T) {
+func TestCloseMatchesGoldenBytes(t *testing.T) {
 	b := golden(t,
 		row{"Length", "30000000"},
 		row{"Opcode", "04"},
@@ -27,4 +27,6 @@ func TestCloseGolden(t *testing.T) {
 }
 
 // Source: [LWIO §Close], [OP-27], [OP-92h], [OP-106]
-func TestCloseCheck(t *testing.T) { runChecks(t, NewClose(2), controlChecks(HeaderSize)) }
+func TestCloseCheckRefusesInvalidMessages(t *testing.T) {
+	runChecks(t, NewClose(2), controlChecks(HeaderSize))
+}

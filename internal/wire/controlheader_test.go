@@ -3,7 +3,7 @@ package wire
 import "testing"
 
 // Source: [LWIO §Network Discovery], [OP-5], [OP-12], [OP-14], [OP-15]
-func TestControlHeaderGolden(t *testing.T) {
+func TestControlHeaderMatchesGoldenBytes(t *testing.T) {
 	b := golden(t,
 		row{"ProtocolId", "4c57494f"},
 		row{"RevId", "01100000"},

@@ -8,7 +8,7 @@ import (
 )
 
 // Source: [LWIO §Credits], [OP-26], [OP-70]
-func TestCreditGolden(t *testing.T) {
+func TestCreditMatchesGoldenBytes(t *testing.T) {
 	for _, c := range []struct {
 		n      int32
 		offset string
@@ -62,7 +62,7 @@ func TestCreditCountIgnoresLowerHalf(t *testing.T) {
 // A delta credit message is a status response with cookie 0, as the server builds it.
 //
 // Source: [LWIO §Credits], [LWIO claim 24], [OP-29], [OP-73]
-func TestDeltaCreditGolden(t *testing.T) {
+func TestDeltaCreditMatchesGoldenBytes(t *testing.T) {
 	for _, c := range []struct {
 		n   int32
 		hex string
@@ -81,7 +81,7 @@ func TestDeltaCreditGolden(t *testing.T) {
 }
 
 // Source: [LWIO §Credits], [LWIO claim 24], [OP-67]
-func TestCreditStatus(t *testing.T) {
+func TestCreditStatusIsZeroForAGrant(t *testing.T) {
 	for n, want := range map[int32]uint32{0: 0, 4: 0, -1: 1, -9: 1, math.MinInt32: 1} {
 		if got := CreditStatus(n); got != want {
 			t.Errorf("%d: %d instead of %d", n, got, want)
@@ -90,4 +90,6 @@ func TestCreditStatus(t *testing.T) {
 }
 
 // Source: [OP-27], [OP-92h], [OP-106]
-func TestCreditCheck(t *testing.T) { runChecks(t, NewCredit(-1), controlChecks(HeaderSize)) }
+func TestCreditCheckRefusesInvalidMessages(t *testing.T) {
+	runChecks(t, NewCredit(-1), controlChecks(HeaderSize))
+}

@@ -10,7 +10,7 @@ import (
 )
 
 // Source: [OP-27], [OP-50c], [OP-63]
-func TestErrorKinds(t *testing.T) {
+func TestErrorsAnswerOrEndTheConnection(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		text string

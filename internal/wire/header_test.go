@@ -57,7 +57,7 @@ func headerCases() []struct {
 }
 
 // Source: [LWIO §Network Discovery], [OP-10], [OP-11], [OP-12], [OP-20], [OP-24], [OP-25]
-func TestHeaderGolden(t *testing.T) {
+func TestHeaderMatchesGoldenBytes(t *testing.T) {
 	for _, c := range headerCases() {
 		t.Run(c.name, func(t *testing.T) {
 			b := golden(t, c.rows...)
@@ -92,7 +92,7 @@ func TestHeaderOtherArm(t *testing.T) {
 }
 
 // Source: [LWIO claim 22], [OP-64], [OP-97]
-func TestHeaderPending(t *testing.T) {
+func TestSetPendingStopsAt255(t *testing.T) {
 	for _, c := range []struct {
 		n    int
 		want uint8

@@ -3,7 +3,7 @@ package wire
 import "testing"
 
 // Source: [LWIO §Wakeup], [LWIO claim 21], [OP-2], [OP-26], [OP-93a]
-func TestInterruptGolden(t *testing.T) {
+func TestInterruptMatchesGoldenBytes(t *testing.T) {
 	b := golden(t,
 		row{"Length", "30000000"},
 		row{"Opcode", "09"},
@@ -29,4 +29,6 @@ func TestInterruptGolden(t *testing.T) {
 }
 
 // Source: [LWIO §Wakeup], [OP-27], [OP-92h], [OP-106]
-func TestInterruptCheck(t *testing.T) { runChecks(t, NewInterrupt(2), controlChecks(HeaderSize)) }
+func TestInterruptCheckRefusesInvalidMessages(t *testing.T) {
+	runChecks(t, NewInterrupt(2), controlChecks(HeaderSize))
+}

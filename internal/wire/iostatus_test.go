@@ -8,7 +8,7 @@ import (
 )
 
 // Source: [LWIO §I/O Processing], [LWIO §Connection Authentication]
-func TestIOStatusBlockGolden(t *testing.T) {
+func TestIOStatusBlockMatchesGoldenBytes(t *testing.T) {
 	s := IOStatusBlock{Information: 0x11121314, Status: 0xC0000011}
 	b := golden(t, row{"Information", "14131211"}, row{"Status", "110000c0"})
 	same(t, s.AppendTo(nil), b)

@@ -73,7 +73,7 @@ func responseRows() []row {
 }
 
 // Source: [LWIO §Network Discovery], [LWIO claim 7], [LWIO claim 8], [OP-12], [OP-14], [OP-15], [OP-16], [OP-17], [OP-38b], [OP-107]
-func TestNegotiateRequestGolden(t *testing.T) {
+func TestNegotiateRequestMatchesGoldenBytes(t *testing.T) {
 	b := golden(t, requestRows()...)
 	got, err := negotiateRequest.AppendTo(nil)
 	if err != nil {
@@ -97,7 +97,7 @@ func TestNegotiateRequestGolden(t *testing.T) {
 }
 
 // Source: [LWIO §Network Discovery], [LWIO claim 8], [LWIO claim 13], [OP-16], [OP-38b]
-func TestNegotiateResponseGolden(t *testing.T) {
+func TestNegotiateResponseMatchesGoldenBytes(t *testing.T) {
 	b := golden(t, responseRows()...)
 	got, err := negotiateResponse.AppendTo(nil)
 	if err != nil {
@@ -136,7 +136,7 @@ func clean(blocks []AddressBlock) string {
 }
 
 // Source: [LWIO §Network Discovery], [OP-14], [OP-15], [OP-35], [OP-37]
-func TestNegotiateRefuses(t *testing.T) {
+func TestNegotiateRefusesInvalidMessages(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		at   int
@@ -175,7 +175,7 @@ func TestNegotiateRefuses(t *testing.T) {
 }
 
 // A name ends at its first NUL, or fills its field. Source: [OP-16]
-func TestNegotiateNames(t *testing.T) {
+func TestNegotiateNameEndsAtNUL(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		client   string
@@ -249,7 +249,7 @@ func must(b []byte, err error) []byte {
 }
 
 // Source: [OP-36], [OP-37]
-func TestNegotiateFitting(t *testing.T) {
+func TestNegotiateResponseFitsTheRoom(t *testing.T) {
 	three := NegotiateResponse{ServerName: "srv", Providers: []AddressBlock{
 		{Name: "shm"},
 		{Name: "iwarp", Instances: []NetAddress{{Discriminator: []byte{1, 2}}}},

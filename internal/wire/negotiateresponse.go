@@ -33,8 +33,8 @@ func (r *NegotiateResponse) AppendTo(b []byte) ([]byte, error) {
 // AppendFitting appends the message to b with as many of the providers, from the
 // first on, as fit responseLength bytes.
 //
-// Errors: those of AppendTo, and *Error if not even a message without providers
-// fits: the call on the pipe fails then.
+// Errors: the errors of AppendTo, and *Error if not even a message without providers fits:
+// the call on the pipe fails then.
 //
 // Source: [LWIO §Network Discovery], [OP-36]
 func (r *NegotiateResponse) AppendFitting(b []byte, responseLength int) ([]byte, error) {

@@ -18,7 +18,7 @@ const magic = "LWIO"
 // Source: [LWIO §Network Discovery]
 type Opcode uint8
 
-// The opcodes of a client's messages; claim 15 names only those that are about files.
+// The opcodes of a client's messages; claim 15 names only the opcodes of files.
 //
 // Source: [LWIO §Network Discovery], [LWIO claim 15], [OP-1], [OP-2], [OP-99]
 const (

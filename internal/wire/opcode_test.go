@@ -64,7 +64,7 @@ func TestCheckUnknownOpcode(t *testing.T) {
 // whichever its opcode is.
 //
 // Source: [LWIO §Write], [OP-27], [OP-63]
-func TestCheckSize(t *testing.T) {
+func TestCheckRefusesSizesOutOfBounds(t *testing.T) {
 	for op := range Opcode(12) {
 		for _, n := range []int{0, HeaderSize - 1, HeaderSize + int(depicted.MaxRecvBufferSize) + 1} {
 			t.Run(fmt.Sprint(op, " of ", n), func(t *testing.T) {

@@ -16,7 +16,7 @@ var (
 )
 
 // Source: [LWIO §Read], [LWIO claim 2], [LWIO claim 18], [LWIO claim 19], [OP-24], [OP-26]
-func TestReadGolden(t *testing.T) {
+func TestReadMatchesGoldenBytes(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		how  completion
@@ -74,7 +74,7 @@ func ioChecks(size int) []checkCase {
 }
 
 // Source: [LWIO §Read], [OP-27], [OP-60], [OP-63], [OP-92b]
-func TestReadCheck(t *testing.T) {
+func TestReadCheckRefusesInvalidMessages(t *testing.T) {
 	length := func(n uint32) func(*Header) { return func(h *Header) { h.Length = n } }
 	runChecks(t, by(NewRead(1, 4096, target), sent), append(ioChecks(HeaderSize),
 		checkCase{"nothing", length(0), HeaderSize, fine},

@@ -7,7 +7,7 @@ import (
 )
 
 // Source: [LWIO §Vectored Read], [OP-18], [OP-19]
-func TestRDMARegionGolden(t *testing.T) {
+func TestRDMARegionMatchesGoldenBytes(t *testing.T) {
 	b := golden(t,
 		row{"DataVa", "5857565554535251"},
 		row{"DataMh", "64636261"},

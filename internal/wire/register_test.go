@@ -13,7 +13,7 @@ var fidParams = FIDParams{
 }
 
 // Source: [LWIO §File Registration], [LWIO claim 10], [LWIO claim 11], [OP-11], [OP-26]
-func TestRegisterGolden(t *testing.T) {
+func TestRegisterMatchesGoldenBytes(t *testing.T) {
 	b := golden(t,
 		row{"Length", "54000000"},
 		row{"Opcode", "07"},
@@ -52,13 +52,13 @@ func TestRegisterGolden(t *testing.T) {
 }
 
 // Source: [LWIO §File Registration], [OP-27], [OP-92h], [OP-106]
-func TestRegisterCheck(t *testing.T) {
+func TestRegisterCheckRefusesInvalidMessages(t *testing.T) {
 	runChecks(t, NewRegister(), append(controlChecks(HeaderSize+FIDParamsSize),
 		checkCase{"without body", func(h *Header) { h.Length = HeaderSize }, HeaderSize, ended}))
 }
 
 // Source: [LWIO §File Registration], [OP-29], [OP-54]
-func TestRegisteredFid(t *testing.T) {
+func TestRegisteredFidHas16Bits(t *testing.T) {
 	for _, c := range []struct {
 		information uint32
 		fid         uint16

@@ -31,7 +31,7 @@ func keyBytes(tb testing.TB, rest ...row) []byte {
 }
 
 // Source: [LWIO §Discovery], [LWIO claim 8], [MS-SMB2 2.2.32.3], [OP-9], [OP-31], [OP-32], [OP-33]
-func TestResumeKeyGolden(t *testing.T) {
+func TestResumeKeyMatchesGoldenBytes(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		context string

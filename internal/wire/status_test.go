@@ -9,7 +9,7 @@ import (
 var statusResponse = StatusResponse{Cookie: 0x0102030405060708, Information: 0x11121314, Status: 0xC0000022}
 
 // Source: [LWIO §Connection Authentication], [LWIO §I/O Processing], [LWIO claim 14]
-func TestStatusResponseGolden(t *testing.T) {
+func TestStatusResponseMatchesGoldenBytes(t *testing.T) {
 	b := golden(t,
 		row{"Cookie", "0807060504030201"},
 		row{"Information", "14131211"},

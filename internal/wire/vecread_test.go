@@ -10,7 +10,7 @@ import (
 )
 
 // Source: [LWIO §Vectored Read], [LWIO claim 16], [LWIO claim 18], [OP-24], [OP-25], [OP-26], [OP-84]
-func TestVecReadGolden(t *testing.T) {
+func TestVecReadMatchesGoldenBytes(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		how  completion
@@ -78,7 +78,7 @@ func TestVecReadCheck(t *testing.T) {
 }
 
 // Source: [LWIO §Vectored Read], [OP-82], [OP-83]
-func TestCheckRegions(t *testing.T) {
+func TestCheckRegionsHoldEveryByte(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		length  uint32

@@ -8,7 +8,7 @@ import (
 )
 
 // Source: [LWIO §Vectored Write], [LWIO claim 16], [LWIO claim 17], [LWIO claim 18], [OP-1], [OP-3], [OP-75], [OP-76], [OP-80], [OP-81]
-func TestVecWriteGolden(t *testing.T) {
+func TestVecWriteMatchesGoldenBytes(t *testing.T) {
 	interrupt := [2]row{{"ImmediateCookie", "00000000"}, {"Cookie", "efcdab8967452301"}}
 	poll := [2]row{{"IosMh", "34333231"}, {"IosVa", "4847464544434241"}}
 	for _, c := range []struct {
@@ -61,7 +61,7 @@ func TestVecWriteCheck(t *testing.T) {
 }
 
 // Source: [LWIO §Vectored Write], [OP-27], [OP-75], [OP-76], [OP-78], [OP-92b]
-func TestCollapseCheck(t *testing.T) {
+func TestCollapseCheckRefusesInvalidMessages(t *testing.T) {
 	page := HeaderSize + 4096
 	set := func(length uint32, pages, size uint16) func(*Header) {
 		return func(h *Header) { h.Length, h.NumPages, h.PageSize = length, pages, size }
@@ -85,7 +85,7 @@ func TestCollapseCheck(t *testing.T) {
 }
 
 // Source: [LWIO §Vectored Write], [LWIO claim 17], [OP-51], [OP-76], [OP-79]
-func TestCheckCollapse(t *testing.T) {
+func TestCheckCollapseByPageSize(t *testing.T) {
 	for _, c := range []struct {
 		name                 string
 		page, client, server uint16
@@ -111,7 +111,7 @@ func TestCheckCollapse(t *testing.T) {
 // The constructor and the check agree, for all lengths whose pages can be counted.
 //
 // Source: [OP-76]
-func TestCollapseProperty(t *testing.T) {
+func TestNewCollapsePassesTheCheck(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		page := uint16(1) << rapid.IntRange(9, 15).Draw(t, "page")
 		length := rapid.Uint32Range(0, math.MaxUint16*uint32(page)).Draw(t, "length")

@@ -6,7 +6,7 @@ import (
 )
 
 // Source: [LWIO §Write], [LWIO claim 2], [LWIO claim 16], [LWIO claim 18], [OP-24], [OP-26], [OP-96]
-func TestWriteGolden(t *testing.T) {
+func TestWriteMatchesGoldenBytes(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		how  completion
@@ -56,7 +56,7 @@ func writeChecks() []checkCase {
 	}
 }
 
-func TestWriteCheck(t *testing.T) {
+func TestWriteCheckRefusesInvalidMessages(t *testing.T) {
 	checks := append(ioChecks(HeaderSize+100), writeChecks()...)
 	runChecks(t, by(NewWrite(1, 4096, 100), sent), append(checks,
 		checkCase{"collapsed", func(h *Header) { h.Flags |= FlagCollapse }, HeaderSize + 100, invalid}))

@@ -42,8 +42,8 @@ func TestInTurnsRunsEachSubjectOncePerRound(t *testing.T) {
 	}
 }
 
-// A command that is started on a core may use that core alone, and this process the same
-// cores as before.
+// A command that is started on a core can use only that core. The cores of this process do
+// not change.
 func TestStartOnKeepsToOneCore(t *testing.T) {
 	cores, err := Cores()
 	if err != nil {
@@ -69,7 +69,7 @@ func TestStartOnKeepsToOneCore(t *testing.T) {
 }
 
 // A bar passes by its ratio, by its amount, or by a floor that misses the bar too.
-func TestJudgeBars(t *testing.T) {
+func TestBarsPassByRatioAmountOrFloor(t *testing.T) {
 	all := []Medians{
 		{Name: "floor", Values: Sample{Rate: 100, ClientCPU: 10, P50: 1, ServerMemory: 5}},
 		{Name: "ours", Values: Sample{Rate: 80, ClientCPU: 5, P50: 1.5, ServerMemory: 6}},
@@ -92,10 +92,11 @@ func TestJudgeBars(t *testing.T) {
 		{Bar{1, None, ServerMemory, AtMost, 5.9, 0}, false, false, ""},
 		{Bar{2, 0, Rate, AtLeast, 0, 0}, false, false, "why"},
 		{Bar{0, 2, Rate, AtLeast, 0, 0}, false, false, "why"},
-		// Twice the own rate is out of reach of a floor of 100; 80 is not nine tenths of it, 100 is.
+		// The floor of 100 misses the bar, which is twice the other rate. 80 is less than
+		// nine tenths of the floor, 100 is not.
 		{Bar{1, 1, Rate, AtLeast, 2, 0}.Or(0), false, false, ""},
 		{Bar{0, 1, Rate, AtLeast, 2, 0}.Or(0), true, true, ""},
-		// A floor that passes answers no bar.
+		// A floor that passes the bar does not replace it.
 		{Bar{1, 1, Rate, AtLeast, 1.1, 0}.Or(0), false, false, ""},
 		{Bar{1, 0, P50, AtMost, 0.9, 0}.Or(1), true, true, ""},
 	} {
@@ -142,7 +143,7 @@ func TestRowMeasuresAndPrints(t *testing.T) {
 }
 
 // Each duration has its unit.
-func TestDurationUnits(t *testing.T) {
+func TestDurationHasAFittingUnit(t *testing.T) {
 	var got []string
 	for _, ns := range []float64{3.14, 999, 1000, 9990, 12_340, 1e6, 2.5e9} {
 		got = append(got, Duration(ns))

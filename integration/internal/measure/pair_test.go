@@ -16,7 +16,7 @@ type sideJob struct {
 	Fail       bool
 }
 
-// The test's own binary plays the two processes.
+// The test binary runs the two processes.
 func TestMain(m *testing.M) {
 	text, ok := Side()
 	if !ok {

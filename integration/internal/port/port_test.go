@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A held port can be bound by a socket with SO_REUSEADDR, by no other, and after Close by any.
+// Only a socket with SO_REUSEADDR can bind a held port; after Close any socket can.
 func TestHoldAdmitsOnlySharedBinds(t *testing.T) {
 	h, err := Take()
 	if err != nil {

@@ -135,7 +135,7 @@ func TestDERIsStrict(t *testing.T) {
 }
 
 // Source: [RFC 4178 §4.2.1]
-func TestSPNEGORefusals(t *testing.T) {
+func TestMalformedSPNEGOIsRefused(t *testing.T) {
 	body := derAppend(nil, derContext, ntlmMechList())
 	frame := func(oid string, body []byte) []byte {
 		inner := append(derAppend(nil, derOID, []byte(oid)), derWrap(body, derContext, derSequence)...)

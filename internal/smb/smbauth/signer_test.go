@@ -12,7 +12,7 @@ import (
 )
 
 // Source: [RFC 4493 §4]
-func TestCMACExamples(t *testing.T) {
+func TestCMACOfPublishedExamples(t *testing.T) {
 	s := newCMACSigner(key16(t, "2b7e151628aed2a6abf7158809cf4f3c"))
 	if got := hex.EncodeToString(s.k1[:]); got != "fbeed618357133667c85e08f7236a8de" {
 		t.Errorf("K1 = %s", got)

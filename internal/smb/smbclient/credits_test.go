@@ -23,7 +23,7 @@ import (
 // waits when no response is outstanding.
 //
 // Source: [MS-SMB2 3.2.4.1.2], [MS-SMB2 3.2.5.1.4]
-func TestCreditsModel(t *testing.T) {
+func TestCreditsAgreeWithAModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := credits{target: 100, held: 1}
 		total, out := 1, []int(nil)

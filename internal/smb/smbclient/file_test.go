@@ -110,7 +110,7 @@ func TestConcurrentCallsReturnTheirCredits(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.2.4.3]
-func TestCreateErrors(t *testing.T) {
+func TestCreateErrorsAreErrorsOfFS(t *testing.T) {
 	tree, dir := mount(t, nil)
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "dir"), 0o700), os.WriteFile(filepath.Join(dir, "file"), nil, 0o600)); err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// bare returns a session without a logon. Signatures are not required, so that the bytes of a
-// server reach the decoders.
+// bare returns a session without a logon. Nothing is signed, so the bytes of a server reach
+// the decoders.
 func bare(t testing.TB, nc net.Conn) *Session {
 	cfg := Config{}.withDefaults()
 	s := &Session{conn: newConn(nc, &cfg), host: "bare", neg: &negotiation{maxRead: 1 << 20, maxWrite: 1 << 20, maxTransact: 1 << 20}}

@@ -144,7 +144,7 @@ func replyEmptySetup(f *fake, h smbwire.Header, _ []byte) {
 	f.reply(h, ntstatus.Success, &smbwire.SessionSetupResponse{})
 }
 
-// Invalid messages of a server with a session are not taken for responses, and no call
+// Invalid messages from a server with a session are not accepted as responses, and no call
 // hangs.
 //
 // Source: [MS-SMB2 3.2.5.1]

@@ -132,8 +132,8 @@ func TestLockAndUnlockMapToStatuses(t *testing.T) {
 	})
 }
 
-// A lock whose context ends is cancelled; if the server has granted it by then, Lock succeeds,
-// and if it grants it later, the lock is unlocked.
+// The end of its context cancels a lock. If the server has granted it by then, Lock
+// succeeds. If the server grants it later, the lock is unlocked.
 //
 // Source: [MS-SMB2 3.2.4.24]
 func TestCanceledLockIsUnlockedIfGrantedLater(t *testing.T) {

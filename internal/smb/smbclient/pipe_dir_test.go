@@ -23,7 +23,7 @@ import (
 // pipe, since the client offers more room than plain clients do.
 //
 // Source: [LWIO §Discovery], [LWIO claim 4], [OP-30], [OP-31], [OP-33]
-func TestResumeKey(t *testing.T) {
+func TestResumeKeyComesWithTheOpen(t *testing.T) {
 	tree, _ := mount(t, nil)
 	q := readWrite("f")
 	apart := open(t, tree, q)
@@ -168,7 +168,7 @@ func TestCloseWithEndedContext(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.2.4.17]
-func TestReadDir(t *testing.T) {
+func TestReadDirListsEveryEntry(t *testing.T) {
 	tree, dir := mount(t, nil)
 	want := map[string]bool{}
 	for i := range 1500 { // more than one answer holds

@@ -56,8 +56,8 @@ func New(ctx context.Context, nc net.Conn, host string, cfg Config) (*Session, e
 	return s, nil
 }
 
-// ApplicationKey returns the secret that client and server share for protocols beside SMB.
-// Below dialect 3.0 it is the session key itself.
+// ApplicationKey returns the secret that client and server share for other protocols. Below
+// dialect 3.0 it is the session key itself.
 //
 // Source: [MS-SMB2 3.2.1.3], [OP-46b]
 func (s *Session) ApplicationKey() [16]byte { return s.keys.Application }

@@ -51,7 +51,7 @@ func TestDialectsAndSigningAreNegotiated(t *testing.T) {
 // Client and server derive the same keys, which are not sent.
 //
 // Source: [OP-46b], [MS-SMB2 3.1.4.2]
-func TestApplicationKey(t *testing.T) {
+func TestApplicationKeyIsTheSameOnBothSides(t *testing.T) {
 	keys := make(chan [16]byte, 1)
 	addr, _ := startServer(t, func(c *smbserver.Config) {
 		c.Pipes = map[string]smbserver.PipeHandler{"key": keyPipe(keys)}
@@ -113,7 +113,7 @@ func TestNTHashIsEnough(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.2.5.5]
-func TestUnknownShare(t *testing.T) {
+func TestUnknownShareIsNotExist(t *testing.T) {
 	addr, _ := startServer(t, nil)
 	s := connect(t, addr, nil)
 	_, err := s.TreeConnect(t.Context(), "nosuch")

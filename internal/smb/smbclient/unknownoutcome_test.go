@@ -11,8 +11,8 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// The outcome of a change that was sent and has no response is unknown; that of a change that
-// was refused, or not sent, is not.
+// The outcome of a change that was sent and has no response is unknown. The outcome of a
+// refused change, or of a change that was not sent, is known.
 //
 // Source: [MS-SMB2 3.2.4.1.4]
 func TestLostResponseLeavesOutcomeUnknown(t *testing.T) {

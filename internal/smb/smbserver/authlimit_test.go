@@ -50,7 +50,7 @@ func TestAuthLimitBoundsUserAndAddress(t *testing.T) {
 	if n := b.tries(100, here, "alice"); n != 2 {
 		t.Errorf("%d tries more after 12 seconds", n)
 	}
-	// 12 of 40 are used up, less those that became free.
+	// 12 of 40 are used up; some have become free again.
 	n := 0
 	for i := range 100 {
 		n += b.tries(1, here, fmt.Sprint("user", i))
@@ -135,8 +135,8 @@ func TestOriginIsTheHostOrItsNetwork(t *testing.T) {
 	}
 }
 
-// Passwords are guessed on many connections at a time. Few are compared, the right one is
-// refused with the wrong ones, and a user that is known at its address logs on.
+// Passwords are guessed on many connections at a time. Few are compared, and the right
+// password is refused too. A user that is known at its address logs on.
 //
 // Source: [MS-SMB2 3.3.5.5.3] (the limits are ours)
 func TestPasswordGuessingOnManyConnectionsIsLimited(t *testing.T) {

@@ -117,7 +117,7 @@ func createContext(name string, data []byte, last bool) []byte {
 }
 
 // Source: [MS-SMB2 2.2.13.2], [MS-SMB2 3.3.5.9.5], [MS-SMB2 3.3.5.9.9]
-func TestCreateContexts(t *testing.T) {
+func TestCreateContextsAreAnsweredOrRefused(t *testing.T) {
 	_, addr, dir := testServer(t, nil)
 	c := mount(t, addr, "data")
 	o := rw("f")

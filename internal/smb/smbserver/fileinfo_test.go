@@ -52,7 +52,7 @@ func (c *raw) list(id [16]byte, class, flags byte, pattern string, room uint32) 
 }
 
 // Source: [MS-SMB2 3.3.5.18], [MS-FSCC 2.4]
-func TestQueryDirectory(t *testing.T) {
+func TestQueryDirectoryContinuesAndRestarts(t *testing.T) {
 	_, addr, dir := testServer(t, nil)
 	want := []string{".", ".."}
 	for i := range 300 {
@@ -103,7 +103,7 @@ func TestQueryDirectory(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.3.5.20.1], [MS-FSCC 2.4]
-func TestQueryInfo(t *testing.T) {
+func TestQueryInfoOfEachClass(t *testing.T) {
 	_, addr, dir := testServer(t, nil)
 	if err := os.WriteFile(filepath.Join(dir, "f"), make([]byte, 5000), 0o600); err != nil {
 		t.Fatal(err)
@@ -160,7 +160,7 @@ func TestQueryInfo(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.3.5.21.1], [MS-FSCC 2.4]
-func TestSetInfo(t *testing.T) {
+func TestSetInfoOfEachClass(t *testing.T) {
 	_, addr, dir := testServer(t, nil)
 	c := mount(t, addr, "data")
 	id := c.mustCreate(rw("f"))

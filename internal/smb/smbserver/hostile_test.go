@@ -79,8 +79,7 @@ func TestPartialMessagesAreNotServed(t *testing.T) {
 	}
 }
 
-// Any number of peers that connect and send nothing, or a part of a message, keep no client
-// out.
+// Peers that connect and send nothing, or a part of a message, do not keep clients out.
 func TestUnauthenticatedConnectionsAreEvicted(t *testing.T) {
 	s, addr, _ := testServer(t, func(c *Config) { c.MaxConnections, c.AuthTimeout = 3, time.Hour })
 	first := mount(t, addr, "data")

@@ -44,7 +44,7 @@ const (
 )
 
 // Source: [MS-SMB2 3.3.5.15.8], [MS-SMB2 2.2.32.3], [OP-31], [OP-33]
-func TestResumeKey(t *testing.T) {
+func TestResumeKeyHasTheContextIfItFits(t *testing.T) {
 	s, addr, _ := testServer(t, pipes(nil))
 	c := mount(t, addr, "data")
 	id := c.mustCreate(rw("f"))
@@ -72,7 +72,7 @@ func TestResumeKey(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.3.5.15], [MS-SMB2 3.3.5.15.2], [MS-SMB2 3.3.5.15.11]
-func TestIoctlRefusals(t *testing.T) {
+func TestUnsupportedIoctlsAreRefused(t *testing.T) {
 	_, addr, _ := testServer(t, pipes(nil))
 	c := mount(t, addr, "data")
 	id := c.mustCreate(rw("f"))

@@ -54,8 +54,8 @@ func (s *Session) ID() uint64 { return s.id }
 // User returns the name of the user as the client spelled it, without the domain.
 func (s *Session) User() string { return s.user }
 
-// ApplicationKey returns the secret that client and server share for protocols beside SMB.
-// Below dialect 3.0 it is the session key itself.
+// ApplicationKey returns the secret that client and server share for other protocols. Below
+// dialect 3.0 it is the session key itself.
 //
 // Source: [MS-SMB2 3.3.1.8], [OP-46b]
 func (s *Session) ApplicationKey() [16]byte { return s.keys.Application }

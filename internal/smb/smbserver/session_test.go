@@ -84,7 +84,7 @@ func TestNegotiateResponseFields(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.3.5.4]
-func TestNegotiateRefusals(t *testing.T) {
+func TestInvalidNegotiationsAreRefused(t *testing.T) {
 	_, addr, _ := testServer(t, nil)
 	for name, c := range map[string]struct {
 		body []byte
@@ -117,7 +117,7 @@ func TestNegotiateRefusals(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.3.5.5], [MS-SMB2 3.3.5.5.3]
-func TestLogonFailures(t *testing.T) {
+func TestFailedLogonEndsTheSession(t *testing.T) {
 	s, addr, _ := testServer(t, nil)
 	for _, c := range []struct{ user, password string }{{testUser, "wrong"}, {"mallory", testPassword}} {
 		cl := dial(t, addr)
@@ -170,7 +170,7 @@ func TestReauthenticationKeepsTheSession(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.3.5.5.3] (PreviousSessionId)
-func TestPreviousSession(t *testing.T) {
+func TestPreviousSessionOfTheUserEnds(t *testing.T) {
 	s, addr, _ := testServer(t, nil)
 	old := mount(t, addr, "data")
 	old.mustCreate(create{name: "f", access: 3, disposition: 3})
@@ -233,7 +233,7 @@ func TestSigningIsRequired(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.3.5.7], [MS-SMB2 3.3.5.8]
-func TestTreeConnect(t *testing.T) {
+func TestTreeConnectToEachKindOfShare(t *testing.T) {
 	_, addr, dir := testServer(t, nil)
 	c := login(t, addr, 0x0311)
 	c.want(ntstatus.BadNetworkName, cmdTreeConnect, connectBody("nothing"))
@@ -297,7 +297,7 @@ func TestUnsupportedCommandsAreRefused(t *testing.T) {
 }
 
 // Source: [MS-SMB2 3.3.5.15.12]
-func TestValidateNegotiate(t *testing.T) {
+func TestValidateNegotiateDetectsTampering(t *testing.T) {
 	_, addr, _ := testServer(t, nil)
 	info := func() []byte {
 		b := le.AppendUint32(nil, 4)

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 )
 
-// The pool grows to its limit while its goroutines are busy, parks goroutines beside it, and
-// reports its end once.
+// The pool grows to its limit while its goroutines are busy, parks goroutines that do not
+// count, and reports its end once.
 func TestWorkersGrowToTheLimitAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit = 5

@@ -57,7 +57,7 @@ type DirEntry struct {
 	FileAttributes            uint32
 	EASize                    uint32
 	FileID                    uint64
-	// Name is UTF-16LE, and so is ShortName, of at most 24 bytes.
+	// Name and ShortName are UTF-16LE. ShortName has at most 24 bytes.
 	Name, ShortName []byte
 }
 

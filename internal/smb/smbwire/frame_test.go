@@ -14,7 +14,7 @@ import (
 )
 
 // Source: [MS-SMB2 2.1]
-func TestFrameHeader(t *testing.T) {
+func TestFrameHeaderHasTheLength(t *testing.T) {
 	var b [FrameHeaderSize]byte
 	PutFrameHeader(b[:], 0x123456)
 	if b != [4]byte{0, 0x12, 0x34, 0x56} {

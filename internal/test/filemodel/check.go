@@ -26,7 +26,7 @@ func (f *File) Check(r Read, during ...Write) error {
 	return nil
 }
 
-// during is the model while writes are in flight, any of which may be done or not.
+// during is the model while writes are in flight; each of them may be done or not.
 func (f *File) during(writes []Write) *File {
 	if len(writes) == 0 {
 		return f
@@ -60,8 +60,8 @@ func (f *File) check(r Read) error {
 	return nil
 }
 
-// holds reports whether each byte of p may be in the span from offset lo on, and else the offset
-// of the first that may not.
+// holds reports whether each byte of p may be in the span from offset lo on. If not, it
+// returns the offset of the first impossible byte.
 func (s *span) holds(lo int64, p []byte) (int64, bool) {
 	for i := range s.may {
 		src := &s.may[i]

@@ -28,7 +28,7 @@ type Write struct {
 	Data []byte // must not change any more
 	// Done is the number of bytes from the beginning that are written for certain.
 	Done int
-	// Rest is the outcome of the others.
+	// Rest is the outcome of the other bytes.
 	Rest Outcome
 	// Owner identifies the operation for File.Settle, if Rest is Late.
 	Owner any
@@ -143,8 +143,8 @@ func (f *File) Settle(gone func(owner any) bool) {
 	f.late = slices.DeleteFunc(f.late, func(l late) bool { return gone(l.owner) })
 }
 
-// change applies changes: one of the sure ones is the last everywhere, unless an unsure or a late
-// one comes after it.
+// change applies changes. At each byte one of the sure changes is the last, unless an
+// unsure or a late change comes after it.
 func (f *File) change(sure, unsure []change) {
 	for _, l := range f.late {
 		unsure = append(unsure, l.change)
@@ -171,7 +171,8 @@ func (f *File) change(sure, unsure []change) {
 				}
 			}
 		}
-		// One change may make a hole of bytes that another cuts off, a sure one too.
+		// One change, even a sure one, may make a hole of bytes that another change cuts
+		// off.
 		for _, c := range unsure {
 			s.addPossible(c)
 		}

@@ -29,7 +29,7 @@ import (
 // seconds.
 const patience = 30 * time.Second
 
-// Snapshot is the resources that exist at some time and are no leak therefore.
+// Snapshot has the resources that exist at some time and do not count as leaks.
 type Snapshot struct {
 	goroutines goleak.Option
 	open       map[string]string
@@ -42,8 +42,8 @@ func Take() Snapshot {
 	return Snapshot{goroutines: goleak.IgnoreCurrent(), open: resources(), patience: patience}
 }
 
-// Err waits up to half a minute until the resources that are newer than the snapshot are gone, and
-// lists those that are left. It is nil if there are none.
+// Err waits up to half a minute until the resources that are newer than the snapshot are
+// gone. It returns an error that lists the remaining ones, or nil.
 func (s Snapshot) Err() error {
 	goroutines, left := goleak.Find(s.goroutines), s.left()
 	for end := time.Now().Add(s.patience); (goroutines != nil || len(left) > 0) && time.Now().Before(end); {

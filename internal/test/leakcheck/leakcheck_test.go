@@ -22,7 +22,7 @@ func impatient() Snapshot {
 	return s
 }
 
-func TestNothingLeft(t *testing.T) {
+func TestNoLeakIsNoError(t *testing.T) {
 	s := Take()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -42,18 +42,18 @@ func TestNothingLeft(t *testing.T) {
 	}
 }
 
-func TestGoroutineLeft(t *testing.T) {
+func TestLeftGoroutineIsReported(t *testing.T) {
 	s := impatient()
 	stop := make(chan struct{})
 	defer close(stop)
 	go func() { <-stop }()
 	err := s.Err()
-	if err == nil || !strings.Contains(err.Error(), "TestGoroutineLeft") {
+	if err == nil || !strings.Contains(err.Error(), "TestLeftGoroutineIsReported") {
 		t.Errorf("a goroutine that waits forever gives %v", err)
 	}
 }
 
-func TestDescriptorLeft(t *testing.T) {
+func TestLeftDescriptorIsReported(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		skip.Test(t, "descriptors are counted on Linux only")
 	}
@@ -70,7 +70,7 @@ func TestDescriptorLeft(t *testing.T) {
 }
 
 // Pipes that the Go runtime pools for copies between sockets are no leak.
-func TestPooledPipes(t *testing.T) {
+func TestPooledPipesAreNoLeak(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		skip.Test(t, "descriptors are counted on Linux only")
 	}
@@ -114,7 +114,7 @@ func connected(t *testing.T) [2]net.Conn {
 }
 
 // A descriptor that was open before is no leak; one that took its number is.
-func TestDescriptorReplaced(t *testing.T) {
+func TestReplacedDescriptorIsReported(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		skip.Test(t, "descriptors are counted on Linux only")
 	}

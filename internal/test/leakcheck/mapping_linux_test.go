@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestMappingLeft(t *testing.T) {
+func TestLeftMappingIsReported(t *testing.T) {
 	s := impatient()
 	mem, err := syscall.Mmap(-1, 0, 1<<16, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED|syscall.MAP_ANON)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // log names a file, by an environment variable, to which each skip adds a line.
 const log = "SKIP_LOG"
 
-// Test skips a test for a reason, a constant of which the package has no second one; detail
-// follows it. In continuous integration, where the variable CI is set, a skip that the table does
+// Test skips a test for a reason: a constant that is unique in its package. detail follows
+// it. In continuous integration, where the variable CI is set, a skip that the table does
 // not accept fails the test instead.
 func Test(t testing.TB, reason string, detail ...any) {
 	t.Helper()
@@ -54,8 +54,8 @@ func caller() string {
 	return packageOf(runtime.FuncForPC(pc).Name())
 }
 
-// packageOf is the package of a function, by its full name; a package of tests beside it is the
-// same.
+// packageOf is the package of a function, by its full name. A package of external tests
+// counts as the tested package.
 func packageOf(function string) string {
 	slash := strings.LastIndexByte(function, '/') + 1
 	dot := strings.IndexByte(function[slash:], '.')

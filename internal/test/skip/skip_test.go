@@ -28,7 +28,7 @@ func TestTableAcceptsByPackageAndReason(t *testing.T) {
 	}
 }
 
-func TestPackageOf(t *testing.T) {
+func TestPackageOfAFunctionName(t *testing.T) {
 	for function, want := range map[string]string{
 		"lwio.TestX": "lwio", "lwio_test.TestX.func1": "lwio", "lwio/rdma/shm.(*T).x": "lwio/rdma/shm", "example.com/a/b_test.F": "example.com/a/b",
 	} {
@@ -76,7 +76,7 @@ var mechanisms = []string{
 	"internal/test/skip/skip.go", "rdma/rdmatest/run.go", "rdma/rdmatest/run_test.go", "rdma/rdmatest/case_message.go",
 }
 
-// No test of any module skips but by this package, each skip has a constant reason, and each
+// Tests of all modules skip only by this package, each skip has a constant reason, and each
 // entry of the table has a skip.
 func TestEverySkipIsByThisPackage(t *testing.T) {
 	root := filepath.Join("..", "..", "..")
@@ -111,7 +111,7 @@ func TestEverySkipIsByThisPackage(t *testing.T) {
 	}
 }
 
-// scan notes the skips of a file, and reports those that are not by this package.
+// scan records the skips of a file, and reports the skips that do not use this package.
 func scan(t *testing.T, name, pkg string, skips map[[2]string]bool) {
 	t.Helper()
 	files := token.NewFileSet()

@@ -94,7 +94,7 @@ type fake struct {
 	read  int64        // how far the file was read outside the measurement
 }
 
-func (f *fake) Name() string       { return f.name }
+func (f *fake) Name() string { return f.name }
 
 func (f *fake) Completion() string { return "some" }
 
@@ -145,7 +145,7 @@ func TestRunCountsOperations(t *testing.T) {
 	}
 }
 
-// However busy the machine is, a run has an operation of each connection.
+// A run has an operation of each connection, even on a busy machine.
 func TestRunIsNeverEmpty(t *testing.T) {
 	j := job()
 	j.Runtime = 1
@@ -178,7 +178,8 @@ func TestRunReportsFailures(t *testing.T) {
 	}
 }
 
-// Each target of a comparison has its turns, and one that fails spoils no other.
+// Each target of a comparison has its turns, and a failed target does not affect the
+// others.
 func TestCompareTakesTurns(t *testing.T) {
 	turns := make(map[string]int)
 	bad := &fake{name: "bad", open: errors.New("no way")}
@@ -241,7 +242,7 @@ func TestJobCheckNamesTheFlag(t *testing.T) {
 	}
 }
 
-// An untimed job has no latencies, and the operations count all the same.
+// An untimed job counts operations, and has no latencies.
 func TestUntimedJobOmitsLatencies(t *testing.T) {
 	j := job()
 	j.Untimed = true

@@ -17,7 +17,8 @@ type Summary struct {
 	ClientPerOp, ServerPerOp time.Duration // the server's is negative if it is unknown
 	Took                     time.Duration // of all runs
 	Errors                   uint64
-	// Direction counts all operations of all runs, Reads and Writes those of a direction.
+	// Direction counts all operations of all runs, Reads and Writes the operations of one
+	// direction.
 	Direction
 	Reads, Writes Direction
 	// Failure is the reason for missing figures.

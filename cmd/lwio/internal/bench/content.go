@@ -31,7 +31,7 @@ func fill(p []byte, off int64, g generation) {
 	}
 }
 
-// verify checks that each word of p is one that a file holds at an offset in one of the
+// verify checks that each word of p is the content of a file at its offset in one of the
 // generations.
 func verify(p []byte, off int64, of ...generation) error {
 	for i := 0; i+wordSize <= len(p); i += wordSize {

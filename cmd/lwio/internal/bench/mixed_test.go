@@ -38,7 +38,7 @@ func TestMixedJobCountsBothDirections(t *testing.T) {
 	}
 }
 
-// Reads beside writes are verified: each word has the original or the written content.
+// Reads during writes are verified: each word has the original or the written content.
 func TestMixedJobVerifiesReads(t *testing.T) {
 	j := job()
 	j.Pattern, j.ReadPercent = RandMixed, 50

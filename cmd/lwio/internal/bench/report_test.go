@@ -61,8 +61,8 @@ func TestWriteTableHasRatios(t *testing.T) {
 	}
 }
 
-// The headline is about the transport with the least CPU, and says so if that is not
-// less than the floor's; without a floor there is none.
+// The headline names the transport with the least CPU, and says if it is not less than the
+// CPU of the floor. Without a floor there is no headline.
 func TestHeadlineNamesCheapestTransport(t *testing.T) {
 	all := summaries()
 	more := all[1]

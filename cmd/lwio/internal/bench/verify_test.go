@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// spoiled is a local file whose connections do something else with an operation than they
-// report.
+// spoiled is a local file whose connections report an operation other than the executed
+// one.
 type spoiled struct {
 	Local
 	do func(f *os.File, o Operation, p []byte)
@@ -90,7 +90,7 @@ func TestRunReportsFailedRestore(t *testing.T) {
 }
 
 // A set of blocks has the blocks that were added to it or to a set merged into it.
-func TestBlocksMerge(t *testing.T) {
+func TestMergedBlocksHaveTheBlocksOfBoth(t *testing.T) {
 	a, b := newBlocks(130), newBlocks(130)
 	a.add(0)
 	a.add(63)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A comparison of reads begins with reading the whole file, by a target that can, before
-// anything is measured; writes need none of it.
+// A comparison of reads first reads the whole file by a target that can. A comparison of
+// writes does not.
 func TestCompareReadsFirst(t *testing.T) {
 	for _, c := range []struct {
 		pattern Pattern

@@ -31,7 +31,8 @@ type Job struct {
 	Batch   int // operations posted or written by one call
 	Buffers int // of Size bytes, used in turns, on each side
 	Conns   int // connections, where there are several
-	// Heavy sends much data over each connection, which is then idle for a while.
+	// Heavy sends much data over each connection. The connections are then idle for
+	// heavyIdle.
 	Heavy bool
 	// Congestion is the congestion control of TCP, "" the system's.
 	Congestion string
