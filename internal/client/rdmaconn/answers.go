@@ -1,6 +1,7 @@
 package rdmaconn
 
 import (
+	"math/bits"
 	"runtime"
 
 	"lwio/internal/client/base"
@@ -164,8 +165,22 @@ func (r *receiver) look(s *Request, d *delivery) bool {
 	return false
 }
 
-// scan settles the polled requests with answers, and returns their number.
+// scan settles the polled requests with answers, and returns their number. A look that finds no
+// answer does not make a delivery: a poller looks millions of times a second.
 func (r *receiver) scan() int {
+	for i := range r.status.polled {
+		for w := r.status.polled[i].Load(); w != 0; w &= w - 1 {
+			s := &r.table.entries[64*i+bits.TrailingZeros64(w)]
+			if !wire.IOStatusBlockFromUint64(s.block.Load()).Pending() {
+				return r.settleAnswered()
+			}
+		}
+	}
+	return 0
+}
+
+// settleAnswered settles the polled requests with answers, and returns their number.
+func (r *receiver) settleAnswered() int {
 	n, d := 0, delivery{r: r}
 	r.status.polled.each(func(i int) {
 		if r.look(&r.table.entries[i], &d) {

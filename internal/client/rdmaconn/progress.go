@@ -75,16 +75,16 @@ func (c *Conn) Await(ctx context.Context, at *Place, a *Arrivals, heeded bool) {
 
 // await is Conn.Await.
 func (p *progress) await(ctx context.Context, w *poller.Waiter, r poller.Condition, heeded bool) {
-	over, until := ctx.Done(), int64(0)
+	over, until := ctx.Done(), int64(expired)
 	if !p.status.polled.empty() {
-		until = p.count.now() + p.patience()
-		if p.spin(over, r, until) {
+		until = 0
+		if p.spin(over, r, &until) {
 			return
 		}
 	}
 	for !r.Ready() {
 		if p.poller.Park(w, over == nil || heeded) {
-			p.hold(over, w, r, until)
+			p.hold(over, w, r, &until)
 			if p.life.IsDown() || ended(over) {
 				return
 			}
@@ -99,7 +99,7 @@ func (p *progress) await(ctx context.Context, w *poller.Waiter, r poller.Conditi
 		select {
 		case <-w.C():
 			if w.HasRole() {
-				p.hold(over, w, r, until)
+				p.hold(over, w, r, &until)
 			}
 		case <-over:
 			p.poller.Leave(w)
@@ -122,7 +122,7 @@ func (p *progress) armIfAsleep() {
 // spin busy-polls for the condition r, and reports whether the wait is over. The caller is the
 // poller if no other goroutine is. While the poller sleeps, one call at a time looks at the status
 // blocks alone; the provider's own goroutine moves the data then.
-func (p *progress) spin(over <-chan struct{}, r poller.Condition, until int64) bool {
+func (p *progress) spin(over <-chan struct{}, r poller.Condition, until *int64) bool {
 	if p.asleep.Load() {
 		p.poller.Claim() // the reader leaves the connection to this call
 	}
@@ -149,7 +149,7 @@ func (p *progress) spin(over <-chan struct{}, r poller.Condition, until int64) b
 }
 
 // lookFor busy-polls for the condition r. Precondition: the caller is the poller.
-func (p *progress) lookFor(over <-chan struct{}, r poller.Condition, until int64) {
+func (p *progress) lookFor(over <-chan struct{}, r poller.Condition, until *int64) {
 	every := p.spinsPerCheck()
 	for i := 1; !r.Ready() && !p.status.polled.empty(); i++ {
 		found, err := p.advance(false)
@@ -160,7 +160,7 @@ func (p *progress) lookFor(over <-chan struct{}, r poller.Condition, until int64
 		if found > 0 && !r.Ready() {
 			runtime.Gosched() // let the calls run that were answered
 			if p.status.mode == base.Polling {
-				until = p.count.now() + p.patience()
+				*until = 0
 			}
 		}
 		if i%every == 0 && !p.goOn(over, until) {
@@ -191,27 +191,34 @@ func ended(over <-chan struct{}) bool {
 	}
 }
 
-// goOn reports whether a call may busy-poll on.
-func (p *progress) goOn(over <-chan struct{}, until int64) bool {
+// expired is an end of patience that is over.
+const expired = 1
+
+// goOn reports whether a call may busy-poll on. until is the end of its patience on the
+// connection's clock. 0 says that it begins now: an answer that comes at once costs no look at the
+// clock.
+func (p *progress) goOn(over <-chan struct{}, until *int64) bool {
 	if ended(over) || p.life.IsDown() {
 		return false
 	}
 	if p.single.Load() {
 		runtime.Gosched() // with a second processor it would wake that one without need
 	}
-	return p.count.now() < until
+	now := p.count.now()
+	if *until == 0 {
+		*until = now + p.patience()
+	}
+	return now < *until
 }
 
 // hold delivers answers until r is ready, over is closed or the connection is down, and passes the
 // poller role on. Precondition: the caller is the poller.
-func (p *progress) hold(over <-chan struct{}, w *poller.Waiter, r poller.Condition, until int64) {
+func (p *progress) hold(over <-chan struct{}, w *poller.Waiter, r poller.Condition, until *int64) {
 	for !r.Ready() && !p.life.IsDown() && !ended(over) {
-		if !p.status.polled.empty() {
-			if p.status.mode == base.Polling {
-				until = p.count.now() + p.patience()
-			}
-			p.lookFor(over, r, until)
+		if p.status.mode == base.Polling {
+			*until = 0
 		}
+		p.lookFor(over, r, until)
 		p.doze(over, w, r)
 	}
 	p.poller.Pass()
