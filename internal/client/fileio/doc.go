@@ -18,11 +18,9 @@
 //
 // # Mutexes
 //
-// In this order: fileio.PendingFile.mu, paths.Path.Turn, the Mu of a connection's lifecycle
-// (read side), rdmaconn.BufferTable.Mu, progress.mu, credits.Mu, freeRequests.mu,
-// sendQueue.Mu, the locks of poller.Poller, buffers.mu, that of barrier.Barrier,
-// paths.Path.Mu. Only PendingFile.mu, Path.Turn and lifecycle.Mu are held while waiting for a
-// peer.
+// In this order: fileio.PendingFile.mu, paths.Path.Turn, the locks of package rdmaconn, which has
+// an order of its own, the lock of barrier.Barrier, paths.Path.Mu. Only PendingFile.mu, Path.Turn
+// and a pin of a connection are held while waiting for a peer.
 //
 // Source: [LWIO §I/O Processing]
 package fileio

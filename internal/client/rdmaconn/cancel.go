@@ -40,24 +40,17 @@ func (k *credits) cancel(fid uint16, all bool) {
 }
 
 // postCancel sends CANCEL in entry s. False says that there is nothing to cancel, or that an
-// operation waits. It looks under mu, which orders messages: CANCEL does not stop a request that
-// is queued later.
+// operation waits. CANCEL does not stop a request that is queued later.
 //
 // Source: [LWIO §Cancel], [OP-94a]
 func (q *sendQueue) postCancel(s *Request, w cancelWish) bool {
-	s.kind, s.timed = kindControl, false
-	pending := q.count.pending.Load()
-	q.mu.Lock()
-	if q.life.IsDown() || !q.cancellableLocked(w) {
-		q.mu.Unlock()
-		return false
-	}
-	q.counts.Cancels.Add(1)
-	h := wire.NewCancel(w.fid)
-	h.SetPending(int(pending))
-	q.addLocked(s, &h, &Payload{}, requestAbandoned, pending, 0)
-	q.postLocked()
-	return true
+	return q.postDetached(s, kindControl, func() (wire.Header, bool) {
+		h, ok := wire.NewCancel(w.fid), q.cancellableLocked(w)
+		if ok {
+			q.counts.Cancels.Add(1)
+		}
+		return h, ok
+	})
 }
 
 // cancellableLocked reports whether there is I/O to cancel. Requests that were given up are not
@@ -118,7 +111,7 @@ func (c *Conn) GiveUp(t *Ticket) bool {
 	s := t.request
 	if s.load().state() != requestDead {
 		round := s.round
-		c.leave(s, t.Owner)
+		s.leave(t.Owner, c.count.ticks.Load())
 		s.abandon()
 		c.send.awaitPost(round)
 	}
@@ -137,33 +130,4 @@ func (c *Conn) TakeBack(t *Ticket) (number uint64, ok bool) {
 	t.request.kill()
 	t.request = nil
 	return number, true
-}
-
-// leave prepares a settling request for the state abandoned: its Buffer is busy, and a write in
-// its epoch, until the server has answered.
-//
-// Source: [OP-113]
-func (c *Conn) leave(s *Request, owner operation) {
-	if s.buffer != nil {
-		s.buffer.abandoned(1)
-	}
-	s.epoch = owner.Abandon()
-	if s.timed {
-		s.tick.Store(c.count.ticks.Load())
-	}
-}
-
-// expire ends the wait for the answer to a settling request, because its time is up. The watchdog
-// calls it.
-//
-// Source: [OP-110], [OP-113]
-func (c *Conn) expire(s *Request) {
-	t, fid := s.ticket, s.fid
-	s.ticket = nil
-	c.leave(s, t.Owner)
-	t.Owner.Answer(wire.IOStatusBlock{}, ErrTimeout)
-	t.late.Store(true) // before the entry can get another generation, which says that t came back
-	s.abandon()
-	c.credits.cancel(fid, false)
-	t.To.Return(t)
 }

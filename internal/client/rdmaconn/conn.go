@@ -7,7 +7,6 @@ import (
 	"math"
 	"net"
 	"net/netip"
-	"sync"
 	"time"
 
 	"lwio/internal/client/base"
@@ -78,7 +77,8 @@ type Conn struct {
 	progress progress
 	buffers  buffers
 	count    traffic
-	timers   sync.Pool // of calls that wait for a credit
+	watchdog watchdog
+	timers   timerPool
 }
 
 // compose gives each component the others that it uses.
@@ -99,6 +99,8 @@ func (c *Conn) compose() {
 	r := &c.answers
 	r.provider, r.qp, r.table, r.receives, r.credits = c.Fabric, c.qp, &c.table, &c.receives, &c.credits
 	r.status, r.send, r.life, r.count, r.counts = &c.status, &c.send, &c.lifecycle, &c.count, c.cfg.Counts
+	w := &c.watchdog
+	w.timeout, w.table, w.answers, w.credits, w.life, w.count = c.cfg.Timeout, &c.table, &c.answers, &c.credits, &c.lifecycle, &c.count
 	p := &c.progress
 	p.cq, p.answers, p.status, p.credits, p.life = c.cq, &c.answers, &c.status, &c.credits, &c.lifecycle
 	p.count, p.counts, p.reason = &c.count, c.cfg.Counts, c.reason

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 	"time"
 
 	"lwio/internal/client/barrier"
@@ -54,7 +55,7 @@ func (c *Conn) control(ctx context.Context, s *Request, h *wire.Header, body []b
 	_, s.timed = ctx.Deadline()
 	o.use(s)
 	o.arrivals.SleepAt(&o.place, 1)
-	if err := c.send.post(s, h, body, requestPending); err != nil {
+	if err := c.send.post(s, h, body); err != nil {
 		return o.ios, err
 	}
 	c.Await(ctx, &o.place, &o.arrivals, false)
@@ -130,9 +131,8 @@ func (c *Conn) CloseFid(fid uint16) {
 	if s == nil {
 		return
 	}
-	s.kind, s.timed = kindControl, false
-	h := wire.NewClose(fid)
-	_ = c.send.post(s, &h, nil, requestAbandoned) // a failure has ended the connection
+	// Without a connection the file id is gone too.
+	_ = c.send.postDetached(s, kindControl, func() (wire.Header, bool) { return wire.NewClose(fid), true })
 }
 
 // TakeCredits takes up to n credits that are next to each other in the request table. It takes
@@ -161,7 +161,7 @@ func (c *Conn) AwaitCredit(ctx context.Context) (*Request, error) {
 	c.progress.armIfAsleep()
 	var late <-chan time.Time
 	if _, timed := ctx.Deadline(); !timed {
-		t := c.timer()
+		t := c.timers.start(c.cfg.Timeout)
 		defer c.timers.Put(t)
 		defer t.Stop()
 		late = t.C
@@ -183,12 +183,15 @@ func (c *Conn) AwaitCredit(ctx context.Context) (*Request, error) {
 	}
 }
 
-// timer starts a timer for Config.Timeout, one that was used before if there is one.
-func (c *Conn) timer() *time.Timer {
-	t, ok := c.timers.Get().(*time.Timer)
+// timerPool keeps timers for the next calls that wait for a credit.
+type timerPool struct{ sync.Pool }
+
+// start starts a timer.
+func (p *timerPool) start(d time.Duration) *time.Timer {
+	t, ok := p.Get().(*time.Timer)
 	if !ok {
-		return time.NewTimer(c.cfg.Timeout)
+		return time.NewTimer(d)
 	}
-	t.Reset(c.cfg.Timeout)
+	t.Reset(d)
 	return t
 }

@@ -236,7 +236,7 @@ func (k *credits) waitsLocked() bool {
 }
 
 // sendLocked sends the next message that waits, CREDIT first. False says that it was a CANCEL
-// with nothing left to cancel.
+// with nothing left to cancel, or that the connection is down.
 func (k *credits) sendLocked(s *Request) bool {
 	if k.left == 0 {
 		w := k.cancels[0]
@@ -248,10 +248,7 @@ func (k *credits) sendLocked(s *Request) bool {
 		n = -int32(k.left)
 	}
 	k.left--
-	s.kind, s.timed = k.kind, false
-	h := wire.NewCredit(n)
-	_ = k.send.post(s, &h, nil, requestAbandoned) // a failure has ended the connection
-	return true
+	return k.send.postDetached(s, k.kind, func() (wire.Header, bool) { return wire.NewCredit(n), true })
 }
 
 // answered ends a CREDIT message. The goroutine that takes completions calls it.

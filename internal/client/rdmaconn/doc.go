@@ -1,40 +1,68 @@
-// Package rdmaconn is one RDMA connection of a client: AUTH, the table of requests, credits,
-// the send queue, the poller, cancellation, and the registrations of memory.
+// Package rdmaconn is one RDMA connection of a client.
+//
+// # Components
+//
+// A [Conn] is made of components. Each has its own state and lock, and names the other components
+// that it uses.
+//
+//   - requestTable: an entry for each request that may be in flight; freeRequests: those that are
+//     granted and not in use.
+//   - sendQueue: makes messages, gives them numbers, and posts them.
+//   - credits: the grant of the server, CREDIT messages, CANCEL messages that wait for a credit,
+//     and the credit for INTERRUPT; receiveQueue: the receives for the answers.
+//   - statusBlocks: which requests are polled; pace: the measured delays that decide it.
+//   - receiver: takes answers and settles requests; delivery: the answers of one look.
+//   - progress: which goroutine takes completions, and how it waits.
+//   - watchdog: the time limits of requests.
+//   - lifecycle: the first failure, and the goroutines that hold up the teardown.
+//   - messageMemory, buffers: registered memory of messages, and of Buffers.
+//   - traffic: the counters that the components share.
+//
+// A user of the connection takes a credit, prepares a [Ticket] with it, posts tickets, and waits
+// for them at its [Arrivals].
 //
 // # The way of a request
 //
-// A request takes an entry of the request table, which is a credit, and goes through these
-// states.
+// A request takes an entry of the request table, which is a credit.
 //
-//	free ──► pending ──► settling ──► done ──► free      the call releases it
-//	            │            └───────────────► free      the queue, or the call itself, has the answer
-//	            ├─ the call leaves ──► abandoned ── the answer ──► free
-//	            └─ time is up ──► expired ─┬─ the call sees it ──► abandoned
-//	                                       └─ the answer ──► late ──► free
+//	free ──► pending ──► settling ──► free        the operation has the answer
+//	           ▲            │
+//	           │            ├──► abandoned ──► settling ──► free   the operation has left
+//	           │            └──► dead             the connection is down
+//	         post
 //
-// How the answer comes is fixed when the request is sent: as a message, which ends a
-// sleep on the completion queue, or as a status block in memory that is polled
-// ([base.CompletionMode]). The goroutine that sees the answer first settles the request, for any
-// call. A request that is given up keeps its entry, and with it the memory that a
-// late answer may touch, until the answer is there or the connection is gone.
+// A message whose answer no operation waits for begins as abandoned. The goroutine that moves a
+// request to settling owns it: it has the answer, or it takes the request back for an operation
+// that leaves or whose time is up. A request that is abandoned keeps its entry, and with it the
+// memory that a late answer may touch, until the answer is there or the connection is gone.
+//
+// How the answer comes is fixed when the request is posted: as a message, which ends a sleep on the
+// completion queue, or as a status block in memory that is polled ([base.CompletionMode]).
 //
 // # Waiting
 //
-// One of the calls that wait is the poller of the connection: it delivers the answers, and
-// busy-polls status blocks or sleeps on the completion queue; the others are parked until
-// their answer is there or they become the poller. A call whose context can end does not
-// sleep as the poller; then, and while no call waits, a goroutine of the connection does.
+// One of the goroutines that wait is the poller of the connection: it busy-polls status blocks or
+// sleeps on the completion queue, and delivers the answers of all. The others are parked until
+// their answer is there or they become the poller. A goroutine whose context can end does not sleep
+// as the poller. Then, and while no goroutine waits, the reader goroutine of the connection is the
+// poller.
 //
-// A poller that is about to sleep while status blocks are outstanding sends INTERRUPT, with
-// the number of requests that it has not seen complete, and looks once more; the server
-// answers as soon as it has completed one that is not among them. A request that is
-// sent while the poller sleeps does the same. So no wake-up is lost.
+// A poller that is about to sleep while status blocks are outstanding sends INTERRUPT, with the
+// number of requests that it has not seen complete, and looks once more. The server answers as soon
+// as it has completed a request that is not among them. A request that is posted while the poller
+// sleeps does the same. So no wake-up is lost.
 //
 // # Goroutines
 //
-// Each RDMA connection has two: one is the poller while no call is, one watches
-// over deadlines and tears the connection down. Under load a third may post the
-// messages that callers have queued. Close waits for all of them.
+// Each connection has two: the reader, and the supervisor, which watches time limits and tears the
+// connection down. Under load a third may post the messages that callers have queued. Close waits
+// for all of them.
+//
+// # Mutexes
+//
+// In this order: lifecycle.mu (read side: Pin and Hold), BufferTable.mu, progress.mu, credits.mu,
+// receiveQueue.mu, freeRequests.mu, sendQueue.mu, the locks of poller.Poller, buffers.mu,
+// closeWatchers.mu. Only a pin is held while waiting for a peer.
 //
 // Source: [LWIO §I/O Processing]
 package rdmaconn

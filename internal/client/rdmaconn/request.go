@@ -121,6 +121,20 @@ func (s *Request) settle(w requestWord) bool {
 	return s.word.CompareAndSwap(uint64(w), uint64(w.with(requestSettling)))
 }
 
+// leave prepares a settling request for the state abandoned: its Buffer is busy, and a write in
+// its epoch, until the server has answered. The watchdog counts its age from tick on.
+//
+// Source: [OP-113]
+func (s *Request) leave(owner operation, tick int64) {
+	if s.buffer != nil {
+		s.buffer.abandoned(1)
+	}
+	s.epoch = owner.Abandon()
+	if s.timed {
+		s.tick.Store(tick)
+	}
+}
+
 // abandon leaves a settling request to the server: its answer frees the entry.
 func (s *Request) abandon() { s.set(requestAbandoned) }
 

@@ -71,11 +71,11 @@ type Payload struct {
 	Gather []rdma.SGE // appended to Request.Gather, or nil
 }
 
-// post sends the message of one request, in the state as. The header's common fields are filled
+// post sends a message whose answer an operation waits for. The header's common fields are filled
 // in. After an error the message was not sent and the entry is dead.
 //
 // Source: [LWIO §I/O Processing], [OP-21], [OP-23], [OP-24], [LWIO claim 22]
-func (q *sendQueue) post(s *Request, h *wire.Header, body []byte, as requestState) error {
+func (q *sendQueue) post(s *Request, h *wire.Header, body []byte) error {
 	pending := q.count.pending.Load()
 	if h.Opcode != wire.OpAuth {
 		h.SetPending(int(pending))
@@ -86,9 +86,29 @@ func (q *sendQueue) post(s *Request, h *wire.Header, body []byte, as requestStat
 		s.kill()
 		return q.life.err
 	}
-	q.addLocked(s, h, &Payload{Copied: body}, as, pending, 0)
+	q.addLocked(s, h, &Payload{Copied: body}, requestPending, pending, 0)
 	q.postLocked()
 	return nil
+}
+
+// postDetached sends a message whose answer no operation waits for. message makes the header, or
+// reports that there is no message to send. It is called with mu held, which orders messages. False
+// says that nothing was sent; the entry is free then.
+func (q *sendQueue) postDetached(s *Request, kind requestKind, message func() (wire.Header, bool)) bool {
+	s.kind, s.timed = kind, kind == kindWakeUp // an INTERRUPT may wait for long
+	pending := q.count.pending.Load()
+	q.mu.Lock()
+	h, ok := message()
+	if !ok || q.life.IsDown() {
+		q.mu.Unlock()
+		return false
+	}
+	if kind != kindWakeUp { // which has a number of its own
+		h.SetPending(int(pending))
+	}
+	q.addLocked(s, &h, &Payload{}, requestAbandoned, pending, 0)
+	q.postLocked()
+	return true
 }
 
 // postAll sends the requests of tickets at the time at, as with one post. call says that a

@@ -127,7 +127,10 @@ func TestSendQueueFailureEndsConnection(t *testing.T) {
 	set := c.TakeCredits(1)
 	h := wire.NewClose(5)
 	s := c.NextCredit(&set)
-	if err := c.send.post(s, &h, nil, requestAbandoned); !errors.Is(err, errFake) || s.load().state() != requestDead {
+	if c.send.postDetached(s, kindControl, func() (wire.Header, bool) { return h, true }) {
+		t.Error("a message was sent without a connection")
+	}
+	if err := c.send.post(s, &h, nil); !errors.Is(err, errFake) || s.load().state() != requestDead {
 		t.Errorf("%v, state %d", err, s.load().state())
 	}
 }

@@ -33,17 +33,10 @@ func (k *credits) arm() bool {
 // compares it with its outstanding requests, and so knows whether the client has missed a
 // completion.
 func (q *sendQueue) postWakeUp(s *Request) bool {
-	s.kind, s.timed, s.want = kindWakeUp, true, 0
-	q.mu.Lock()
-	n := q.count.inFlight()
-	if n <= 0 || q.life.IsDown() {
-		q.mu.Unlock()
-		return false
-	}
-	h := wire.NewInterrupt(int(n))
-	q.addLocked(s, &h, &Payload{}, requestAbandoned, 0, 0)
-	q.postLocked()
-	return true
+	return q.postDetached(s, kindWakeUp, func() (wire.Header, bool) {
+		n := q.count.inFlight()
+		return wire.NewInterrupt(int(n)), n > 0
+	})
 }
 
 // wokenUp ends an INTERRUPT. Precondition: progress.mu is held.
