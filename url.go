@@ -37,7 +37,7 @@ type Target struct {
 // percent-encoded; the path may also contain spaces and number signs as they are. A percent sign
 // itself is %25.
 //
-// Errors: an error whose text never contains the password.
+// Errors: an *Error whose text never contains the password.
 //
 // Source: design, the command
 func ParseURL(raw string) (*Target, error) {

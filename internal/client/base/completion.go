@@ -2,26 +2,26 @@ package base
 
 import "fmt"
 
-// CompletionMode says how a client learns that a read or write is done.
+// CompletionMode is the way in which a client waits for the completion of a read or write.
 //
 // Source: [LWIO §I/O Processing], [LWIO §Wakeup], [OP-88], [OP-95]
 type CompletionMode uint8
 
-// The modes. Each connection uses the first two only over an adapter that places
-// data in order; over others it is Interrupt in effect.
+// The completion modes. Adaptive and Polling need an adapter with rdma.CapInOrderPlacement. A
+// connection over another adapter works as with Interrupt.
 const (
-	// Adaptive polls where answers come faster than a sleep and a wake-up take, and
-	// sleeps where they do not or where many requests are in flight. It is the
-	// default.
+	// Adaptive, the default, chooses for each request. It busy-polls if completions come
+	// faster than a sleep and a wake-up take, and sleeps otherwise or if many requests are in
+	// flight.
 	Adaptive CompletionMode = iota
-	// Polling looks at memory for an answer, for up to a millisecond, before it
-	// sleeps: the least delay for the most CPU time.
+	// Polling busy-polls for up to a millisecond before it sleeps. It has the lowest latency
+	// and takes the most CPU time.
 	Polling
-	// Interrupt sleeps until an answer comes.
+	// Interrupt sleeps until the completion arrives.
 	Interrupt
 )
 
-// String is the mode as a URL has it.
+// String returns the name of the mode as in a URL.
 func (m CompletionMode) String() string {
 	switch m {
 	case Adaptive:
@@ -34,7 +34,7 @@ func (m CompletionMode) String() string {
 	return fmt.Sprintf("CompletionMode(%d)", uint8(m))
 }
 
-// completionMode reads the text of String.
+// completionMode is the inverse of String.
 func completionMode(s string) (CompletionMode, bool) {
 	for m := Adaptive; m <= Interrupt; m++ {
 		if m.String() == s {

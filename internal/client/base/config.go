@@ -15,21 +15,16 @@ import (
 
 // The defaults and bounds of Config.
 const (
-	// DefaultCredits is how many messages in flight the client asks for.
-	DefaultCredits = 128
-	// DefaultCopyThreshold is up to how many bytes a read is copied out of a buffer
-	// that is always registered. [LWIO §Read]
-	DefaultCopyThreshold = 1<<10 - 1
-	// DefaultMaxReadSize is how many bytes one read request asks for at most.
-	DefaultMaxReadSize = 1 << 20
-	// DefaultMaxRdmaWindowSize is how many bytes one RDMA write of the server may have.
-	DefaultMaxRdmaWindowSize = 1 << 20
-	// DefaultTimeout bounds a call that has no deadline of its own.
-	DefaultTimeout = 30 * time.Second
-	// DefaultReconnectTimeout is how long reads and writes wait for a lost connection to be
-	// replaced.
+	defaultCredits = 128
+	// defaultCopyThreshold is in bytes. [LWIO §Read]
+	defaultCopyThreshold     = 1<<10 - 1
+	defaultMaxReadSize       = 1 << 20 // bytes
+	defaultMaxRdmaWindowSize = 1 << 20 // bytes
+	defaultTimeout           = 30 * time.Second
+	// DefaultReconnectTimeout is the default of Config.ReconnectTimeout.
 	DefaultReconnectTimeout = 5 * time.Second
 
+	// MaxCredits bounds Config.Credits.
 	MaxCredits       = 4096
 	maxCopyThreshold = 64 << 10
 	minReadSize      = 4 << 10
@@ -41,7 +36,7 @@ const (
 	maxWindow      = 64 << 20
 )
 
-// Config are the settings of a client, field by field those of lwio.Config.
+// Config has the fields of lwio.Config.
 type Config struct {
 	User, Password, Domain string
 	Providers              []rdma.Provider
@@ -61,19 +56,19 @@ type Config struct {
 	Logger                 *slog.Logger
 }
 
-// WithDefaults returns a copy with everything filled in and clamped.
+// WithDefaults returns a copy with all fields set and clamped.
 func (c *Config) WithDefaults() Config {
 	var cfg Config
 	if c != nil {
 		cfg = *c
 	}
-	cfg.Credits = clamp(cfg.Credits, DefaultCredits, 1, MaxCredits)
+	cfg.Credits = clamp(cfg.Credits, defaultCredits, 1, MaxCredits)
 	cfg.Connections = clamp(cfg.Connections, 1, 1, maxConnections)
-	cfg.MaxReadSize = clamp(cfg.MaxReadSize, DefaultMaxReadSize, minReadSize, maxReadSize)
-	cfg.MaxRdmaWindowSize = clamp(cfg.MaxRdmaWindowSize, DefaultMaxRdmaWindowSize, minWindow, maxWindow)
-	cfg.CopyThreshold = clamp(cfg.CopyThreshold, DefaultCopyThreshold, 1, maxCopyThreshold)
+	cfg.MaxReadSize = clamp(cfg.MaxReadSize, defaultMaxReadSize, minReadSize, maxReadSize)
+	cfg.MaxRdmaWindowSize = clamp(cfg.MaxRdmaWindowSize, defaultMaxRdmaWindowSize, minWindow, maxWindow)
+	cfg.CopyThreshold = clamp(cfg.CopyThreshold, defaultCopyThreshold, 1, maxCopyThreshold)
 	if cfg.Timeout <= 0 {
-		cfg.Timeout = DefaultTimeout
+		cfg.Timeout = defaultTimeout
 	}
 	if cfg.ReconnectTimeout == 0 {
 		cfg.ReconnectTimeout = DefaultReconnectTimeout
@@ -94,7 +89,7 @@ func clamp(v, zero, low, high int) int {
 	return min(max(v, low), high)
 }
 
-// Bounded gives ctx the default deadline if it has none.
+// Bounded returns ctx with a deadline after Timeout, unless ctx has one.
 func (c *Config) Bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -102,10 +97,10 @@ func (c *Config) Bounded(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, c.Timeout)
 }
 
-// ErrRange is an offset or a size that no file has.
+// ErrRange is the error of an offset or a size that no file can have.
 var ErrRange = fmt.Errorf("%w: no file has such a range", fs.ErrInvalid)
 
-// CheckRange refuses offsets that no file has. [OP-92c]
+// CheckRange returns ErrRange for a range that no file can have. [OP-92c]
 func CheckRange(off int64, n int) error {
 	if off < 0 || off > math.MaxInt64-int64(n) {
 		return ErrRange
@@ -113,7 +108,7 @@ func CheckRange(off int64, n int) error {
 	return nil
 }
 
-// Apply merges the settings of the URL.
+// Apply sets the fields that the URL has.
 func (c *Config) Apply(t *Target) error {
 	if t.User != "" || t.HasPassword {
 		c.User = t.User

@@ -18,7 +18,7 @@ func (k *Counts) Snapshot(s *Stats) {
 	polled, interrupt := k.Polled.Snapshot(), k.Interrupt.Snapshot()
 	s.Polled, s.Interrupts = polled.Count(), interrupt.Count()
 	s.Latency = latency.Sum(polled, interrupt)
-	s.SpuriousWakeups = k.Spurious.Load() // before those that they are of: there are never more
+	s.SpuriousWakeups = k.Spurious.Load() // before Wakeups, so that it is never greater
 	s.Wakeups = k.Wakeups.Load()
 	s.Cancels = k.Cancels.Load()
 }

@@ -13,19 +13,18 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// Status is the NTSTATUS that a server answered with. It is an error, and
-// errors.Is maps it to the errors that Go programs test for: fs.ErrNotExist,
-// fs.ErrPermission, syscall.ENOSPC and so on.
+// Status is the NTSTATUS of an answer of the server. It is an error, and errors.Is matches it with
+// the Go errors of the same meaning: fs.ErrNotExist, fs.ErrPermission, syscall.ENOSPC and so on.
 type Status = ntstatus.Status
 
-// Error is the error of every operation of the package, io.EOF
-// excepted. It reads "lwio: OP OBJECT: CAUSE".
+// Error is the error of all operations of package lwio, except io.EOF. Its text is
+// "lwio: OP OBJECT: CAUSE".
 type Error struct {
 	// Op is the operation: "dial", "open", "read".
 	Op string
 	// Name is the object: a name in the share, or an address.
 	Name string
-	// Status is the status that the server answered, 0 if the failure is not an answer.
+	// Status is the answer of the server; 0 if there was none.
 	Status Status
 	// Remote is true if the server refused, false if the failure was on this side
 	// or on the way.
@@ -34,7 +33,7 @@ type Error struct {
 	Err error
 }
 
-// Error says operation, object and cause.
+// Error returns operation, object and cause.
 func (e *Error) Error() string {
 	s := "lwio: " + e.Op
 	if e.Name != "" {
@@ -49,7 +48,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap gives the cause to errors.Is and errors.As.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error {
 	if e.Err == nil && e.Status != 0 {
 		return e.Status
@@ -57,8 +56,8 @@ func (e *Error) Unwrap() error {
 	return e.Err
 }
 
-// Is makes errors.Is(err, ErrLocked) true for calls that a lock prevented, and
-// errors.Is(err, os.ErrDeadlineExceeded) for every Timeout, whose cause may be the context's.
+// Is reports whether a lock prevented the call, for ErrLocked, and whether time ran out, for
+// os.ErrDeadlineExceeded.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrLocked:
@@ -69,42 +68,40 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// Timeout reports whether time ran out, as net.Error asks.
+// Timeout reports whether time ran out. It makes Error a net.Error.
 func (e *Error) Timeout() bool {
 	return errors.Is(e.Err, context.DeadlineExceeded) || errors.Is(e.Err, os.ErrDeadlineExceeded)
 }
 
-// Temporary is always false; it is there for net.Error.
+// Temporary returns false. It makes Error a net.Error.
 func (e *Error) Temporary() bool { return false }
 
-// The conditions that a program may want to tell apart.
+// The errors that a program may want to tell apart; package lwio exports them.
 var (
-	// ErrUncertain: a write, or another change, may or may not have been done,
-	// because the connection was lost, or the caller left, before the answer came.
-	// [OP-112]
+	// ErrUncertain: a write or another change is done or not, and the client cannot know,
+	// because the connection was lost or the call was given up before the answer. [OP-112]
 	ErrUncertain = errors.New("outcome uncertain")
-	// ErrLocked: another client holds a lock in the range.
+	// ErrLocked: another File or client holds a lock in the range.
 	ErrLocked = errors.New("locked by another client")
 	// ErrSpoofed: the peer of the RDMA connection is not the server that SMB
 	// authenticated. [OP-50j]
 	ErrSpoofed = errors.New("spoofing: the RDMA peer is not the server that SMB authenticated")
 	// ErrProtocol: the peer broke the protocol.
 	ErrProtocol = errors.New("protocol error")
-	// ErrNoRDMA: RDMA is required and cannot be had.
+	// ErrNoRDMA: RDMA is required, and there is no RDMA connection.
 	ErrNoRDMA = errors.New("no RDMA")
-	// ErrNotOffered: the server does not offer a provider.
+	// ErrNotOffered: the server does not offer the provider.
 	ErrNotOffered = errors.New("the server does not offer it")
-	// errLWIOOff: the server speaks SMB alone.
+	// ErrLWIOOff: the server offers SMB alone. It matches ErrNotOffered.
 	ErrLWIOOff error = offError{}
-	// ErrOtherHost: a provider works within one host only, and the server is on
-	// another.
+	// ErrOtherHost: the provider works within one host, and the server is on another one.
 	ErrOtherHost = errors.New("the server is on another host")
 )
 
-// ErrClientClosed is the use of a client, or a file of it, after the client was closed.
+// ErrClientClosed is the error of a call on a closed client, or on a file of it.
 var ErrClientClosed = fmt.Errorf("the client is closed: %w", net.ErrClosed)
 
-// lostError is a connection that is gone. It is net.ErrClosed and its cause.
+// lostError is the end of an RDMA connection. It matches net.ErrClosed and its cause.
 type lostError struct{ cause error }
 
 func (e *lostError) Error() string {
@@ -118,15 +115,15 @@ func (e *lostError) Is(target error) bool { return target == net.ErrClosed }
 
 func (e *lostError) Unwrap() error { return e.cause }
 
-// uncertainError is a change that may have happened, and the reason.
+// uncertainError is ErrUncertain with its cause.
 type uncertainError struct{ cause error }
 
 func (e *uncertainError) Error() string { return ErrUncertain.Error() + ": " + e.cause.Error() }
 
 func (e *uncertainError) Unwrap() []error { return []error{ErrUncertain, e.cause} }
 
-// Reasons are those of one failure, in the order in which they came about. Its text has each
-// once: a text within another is left out.
+// Reasons are the causes of one failure, in the order of their occurrence. The text leaves out a
+// cause whose text is part of another one.
 type Reasons []error
 
 func (r Reasons) Error() string {
@@ -143,7 +140,7 @@ func (r Reasons) Error() string {
 
 func (r Reasons) Unwrap() []error { return r }
 
-// ProtocolError says how the peer broke the protocol.
+// ProtocolError returns ErrProtocol with the violation of the peer.
 func ProtocolError(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", ErrProtocol, fmt.Errorf(format, args...))
 }

@@ -7,7 +7,7 @@ import (
 	"lwio/internal/latency"
 )
 
-// Stats are the counters of a client, field by field those of lwio.Stats.
+// Stats has the fields of lwio.Stats.
 type Stats struct {
 	RDMA, SMB                     Traffic
 	Credits, InFlight             int
@@ -20,20 +20,21 @@ type Stats struct {
 	ReplayedReads, ReplayedWrites uint64
 }
 
-// Histogram counts delays.
+// Histogram counts the latencies of requests.
 type Histogram = latency.Histogram
 
-// Traffic is lwio.Traffic.
+// Traffic has the fields of lwio.Traffic.
 type Traffic struct {
 	Reads, Writes           uint64
 	ReadBytes, WrittenBytes uint64
 }
 
-// TrafficCounter is Traffic as it is counted.
+// TrafficCounter is a Traffic that changes. Safe for concurrent use.
 type TrafficCounter struct {
 	Reads, writes, ReadBytes, writtenBytes atomic.Uint64
 }
 
+// Read counts a read of n bytes.
 func (t *TrafficCounter) Read(n int) {
 	t.Reads.Add(1)
 	t.ReadBytes.Add(uint64(n))

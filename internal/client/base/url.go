@@ -11,13 +11,13 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// DefaultPort is the TCP port of a server whose URL names none.
+// DefaultPort is the TCP port of a URL without one.
 const DefaultPort = 4450
 
-// Scheme is the scheme of the URLs.
+// Scheme is the scheme of LWIO URLs.
 const Scheme = "lwio"
 
-// Target is, field by field, lwio.Target.
+// Target has the fields of lwio.Target.
 type Target struct {
 	User, Password string
 	HasPassword    bool
@@ -152,8 +152,7 @@ func (t *Target) parseQuery(query string) error {
 	return nil
 }
 
-// String is the URL with everything encoded that needs to be, and with the
-// password, if there is one, replaced by xxxxx.
+// String returns the URL, percent-encoded where necessary, with xxxxx in place of a password.
 func (t *Target) String() string {
 	u := url.URL{Scheme: Scheme, Host: t.Host, Path: "/" + t.Share}
 	if t.Path != "" {
