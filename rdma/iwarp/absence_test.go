@@ -28,7 +28,7 @@ func TestReaderAbsenceDoublesWhileOthersRead(t *testing.T) {
 			after, busy := time.Duration(p.absence.Load()), x.Late >= int64(busyDelay)
 			switch {
 			case x.Read && (!stays || after != min(2*before, longestAbsence)):
-				t.Fatalf("others read for %v: stays %t, for %v", before, stays, after)
+				t.Fatalf("absence %v, with reads by others: stays %t, for %v", before, stays, after)
 			case !x.Read && stays && (!busy || after != 2*before || after > busyAbsence):
 				t.Fatalf("%v late: stays away for %v after %v", time.Duration(x.Late), after, before)
 			case !stays && busy && before < busyAbsence:
@@ -77,7 +77,7 @@ func TestOtherGoroutinesRunBeforeTheReader(t *testing.T) {
 		if p.wanted.Load() {
 			stayed++
 			if got := time.Duration(p.absence.Load()); got != longestAbsence {
-				t.Errorf("others have read, and the reader stays away for %v", got)
+				t.Errorf("other goroutines have read, and the reader stays away for %v", got)
 			}
 		}
 		p.wanted.Store(false)

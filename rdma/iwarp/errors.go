@@ -81,9 +81,9 @@ type TerminateError struct {
 
 // Error names the side that sent the Terminate, and the fault.
 func (e *TerminateError) Error() string {
-	by := "terminated the peer"
+	by := "Terminate sent"
 	if e.Remote {
-		by = "terminated by the peer"
+		by = "Terminate received"
 	}
 	return by + ": " + frame.Fault{Layer: e.Layer, Kind: e.Type, Code: e.Code}.String()
 }

@@ -28,7 +28,7 @@ func TestPartialFrameHoldsNoBuffer(t *testing.T) {
 			if _, err := p.nc.Write(frame[:cut]); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "the part is there and the buffer is not", func() bool {
+			until(t, "the part has arrived without a buffer", func() bool {
 				x.mu.Lock()
 				defer x.mu.Unlock()
 				return x.in.buf == nil && (x.in.w-x.in.r > 0 || x.active)
@@ -45,7 +45,7 @@ func TestPartialFrameHoldsNoBuffer(t *testing.T) {
 		if _, err := p.nc.Write([]byte{0}); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "the part is there", func() bool {
+		until(t, "the part has arrived", func() bool {
 			x.mu.Lock()
 			defer x.mu.Unlock()
 			return x.in.w-x.in.r == 1

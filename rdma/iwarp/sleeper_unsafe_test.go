@@ -26,7 +26,7 @@ func until(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(testTimeout); !f(); runtime.Gosched() {
 		if time.Now().After(end) {
-			t.Fatal("never: ", what)
+			t.Fatal("did not happen: ", what)
 		}
 	}
 }

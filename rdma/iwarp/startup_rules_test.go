@@ -35,10 +35,10 @@ func TestRequestOfWrongLengthIsRefused(t *testing.T) {
 		"a byte more":         {plain(3, 1, 2, 3, 4), false, false},
 		"a frame behind":      {append(plain(0), first...), false, false},
 		"a frame behind data": {append(plain(2, 1, 2), first...), false, false},
-		"most and one":        {plain(512, make([]byte, 513)...), false, false},
+		"limit plus one":      {plain(512, make([]byte, 513)...), false, false},
 		"too many announced":  {plain(513, make([]byte, 513)...), false, false},
 		"a byte less":         {plain(4, 1, 2, 3), true, false},
-		"nothing of it":       {plain(512), true, false},
+		"no private data":     {plain(512), true, false},
 		"less, and silence":   {plain(4, 1, 2, 3), false, true},
 		"short for its flag":  {append(startupBytes("Req", false, true, 2, []byte{}, nil), 1, 2, 3), false, false},
 	} {

@@ -26,7 +26,7 @@ const (
 	otherStream = "a token of another stream is not looked for: it is as unknown as any, and the peer gets no hint"
 	alwaysKnown = "a more specific error is always known"
 	localCause  = "a lack of resources ends the connection without a Terminate"
-	noWire      = "there is no connection that it could be sent on"
+	noWire      = "no connection exists to send it on"
 )
 
 // rows has all rows of all error tables.
@@ -45,7 +45,7 @@ var rows = map[frame.Fault]sent{
 	frame.FaultOpcode:               {frame: "0012 414f 00000000 00000000 00000001 00000000", want: "0206c000"},
 	frame.FaultStream:               {frame: "0046 414a 00000000 00000001 00000001 00000000 00000000 00000001 %t 0000400000000004" + fmt.Sprintf("%064x", 0), want: "0207c000"},
 	{Layer: 0, Kind: 2, Code: 8}:    {never: localCause},
-	{Layer: 0, Kind: 2, Code: 9}:    {never: "the same as a remote protection error says more"},
+	{Layer: 0, Kind: 2, Code: 9}:    {never: "a remote protection error is more specific"},
 	frame.FaultRDMAPOther:           {frame: "001a 4148 00000000 00000000 00000001 00000000", want: "02ffc000"},
 	{Layer: 1, Kind: 0, Code: 0}:    {never: localCause},
 	frame.FaultSTag:                 {frame: "0012 c140 00000002 %a 01020304", want: "1100c000"},

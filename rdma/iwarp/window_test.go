@@ -76,7 +76,7 @@ func TestPeerCannotInvalidateOthers(t *testing.T) {
 		e.want(rdma.OpReceive, 1, rdma.StatusCanceled)
 	}
 	if err := other.mr.Close(); rdma.StatusOf(err) != rdma.StatusDeviceBusy {
-		t.Error("another connection's window is gone:", err)
+		t.Error("the window of another connection is invalid:", err)
 	}
 }
 

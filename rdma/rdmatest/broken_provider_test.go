@@ -70,7 +70,7 @@ var brokenWays = []struct {
 	}}, found: "atomic/refused"},
 	{name: "binds vanish", fault: drops(rdma.OpBind), found: "window/transfer window/token window/cycle"},
 	{name: "invalidates vanish", fault: drops(rdma.OpInvalidate), found: `window/busy window/refused window/write-violations window/read-violations`},
-	{name: "shared queues are deaf", flaws: flaws{shared: func(q rdma.SharedReceiveQueue) rdma.SharedReceiveQueue { return brokenShared{q} }},
+	{name: "shared queues ignore every call", flaws: flaws{shared: func(q rdma.SharedReceiveQueue) rdma.SharedReceiveQueue { return brokenShared{q} }},
 		found: "shared/notify shared/modify shared/close"},
 	{name: "immediate data vanishes", flaws: flaws{post: func(q rdma.QueuePair, reqs []rdma.Request) (int, error) {
 		for i := range reqs {
@@ -290,7 +290,7 @@ func TestSuiteFindsFaults(t *testing.T) {
 		return // -run selected some
 	}
 	for name := range unfound {
-		t.Errorf("nothing makes %s fail", name)
+		t.Errorf("no defect makes %s fail", name)
 	}
 }
 

@@ -34,14 +34,14 @@ func adapterInfo(r *rig) {
 		}
 	}
 	if info.MaxRegistrationSize == 0 || info.MaxTransferLength == 0 {
-		r.Errorf("no memory can be registered or moved: %+v", info)
+		r.Errorf("no memory can be registered or transferred: %+v", info)
 	}
 	if info.MaxReadSGE > info.MaxInitiatorSGE {
 		r.Errorf("MaxReadSGE is %d, above MaxInitiatorSGE %d", info.MaxReadSGE, info.MaxInitiatorSGE)
 	}
 	reads := info.MaxReadSGE > 0 && info.MaxInboundReadLimit > 0 && info.MaxOutboundReadLimit > 0
 	if info.Caps.Has(rdma.CapRead) != reads {
-		r.Errorf("CapRead is %v, the limits of reads say %v: %+v", !reads, reads, info)
+		r.Errorf("CapRead is %v, the read limits imply %v: %+v", !reads, reads, info)
 	}
 	if info.Caps.Has(rdma.CapSharedReceive) != (info.MaxSharedReceiveQueueDepth > 0) {
 		r.Errorf("CapSharedReceive and MaxSharedReceiveQueueDepth %d disagree", info.MaxSharedReceiveQueueDepth)
@@ -199,7 +199,7 @@ func unsupportedObjects(r *rig) {
 		}
 		err := c.try(r.ctx())
 		if !errors.Is(err, errors.ErrUnsupported) || !errors.Is(err, rdma.StatusNotSupported) {
-			r.Errorf("%s: the adapter has none, and says %v", c.what, err)
+			r.Errorf("%s: the adapter has none, and returns %v", c.what, err)
 		}
 	}
 }

@@ -160,7 +160,7 @@ func atomicsOfMany(r *rig) {
 	for _, list := range seen {
 		for _, v := range list {
 			if v >= uint64(len(found)) || found[v] {
-				r.Fatalf("%d was found twice, or is too much", v)
+				r.Fatalf("%d was found twice, or is too large", v)
 			}
 			found[v] = true
 		}

@@ -75,7 +75,7 @@ func cancelNotify(r *rig) {
 				select {
 				case <-c.done:
 					if later := (j > i) != reverse && j != i; later {
-						r.Errorf("cancelling notification %d ended %d: %v", i, j, c.err)
+						r.Errorf("canceling wait %d ended wait %d: %v", i, j, c.err)
 					}
 				default:
 				}
@@ -84,7 +84,7 @@ func cancelNotify(r *rig) {
 	}
 	e.receive(1, nil)
 	r.ok("flush", e.qp.Flush())
-	r.ok("notify after those that were cancelled", e.rcq.Wait(r.ctx(), rdma.NotifyAny))
+	r.ok("notify after the canceled waits", e.rcq.Wait(r.ctx(), rdma.NotifyAny))
 	if res := r.next(e.rcq); res.Status != rdma.StatusCanceled || res.ID != 1 {
 		r.Errorf("flushed receive: %+v", res)
 	}

@@ -34,7 +34,7 @@ func overrun(r *rig) {
 	r.fails("notify", passive.rcq.Wait(r.ctx(), rdma.NotifyAny), rdma.StatusBufferOverflow)
 	var res [16]rdma.Result
 	taken := 0
-	r.eventually("poll says that the queue has overrun", func() bool {
+	r.eventually("poll reports that the queue has overrun", func() bool {
 		n, err := passive.rcq.Poll(res[:])
 		taken += n
 		return rdma.StatusOf(err) == rdma.StatusBufferOverflow
@@ -72,7 +72,7 @@ func pollBatches(r *rig) {
 		}
 	}
 	if n, err := e.rcq.Poll(nil); n != 0 || err != nil {
-		r.Errorf("poll for nothing: %d, %v", n, err)
+		r.Errorf("poll into an empty slice: %d, %v", n, err)
 	}
 }
 

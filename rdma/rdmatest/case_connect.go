@@ -51,16 +51,7 @@ func ownDomain(r *rig) {
 	other := r.region(front, strange, rdma.AccessRemoteWrite).RemoteAddr()
 	l, addr := r.listen(front)
 	p.receive(1, nil)
-	accept := r.begin("accept", func(ctx context.Context) error {
-		if err := l.ConnectionRequest(ctx, p.conn); err != nil {
-			return err
-		}
-		return p.conn.Accept(ctx, p.qp, rdma.ReadLimits{}, nil)
-	})
-	c, err := rdma.Dial(r.ctx(), a.adapter, a.qp, addr, rdma.DialConfig{})
-	r.ok("dial", err)
-	r.closeLater("connector", c)
-	r.ok("accept", accept.wait())
+	c := r.dial(a, addr, p, l)
 	fill(a.mem)
 	a.post(rdma.Request{Op: rdma.OpSend}, rdma.Request{Op: rdma.OpWrite, SGL: a.sge(0, 8), Remote: p.at(0)})
 	a.sent()
@@ -77,10 +68,9 @@ func ownDomain(r *rig) {
 	}
 }
 
-func dialListen(r *rig) {
-	a, p := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
-	l, addr := r.listen(p.adapter)
-	p.receive(1, nil)
+// dial connects a to p, which takes the request from l. It returns the connector of a.
+func (r *rig) dial(a *end, addr rdma.Addr, p *end, l rdma.Listener) rdma.Connector {
+	r.Helper()
 	accept := r.begin("accept", func(ctx context.Context) error {
 		if err := l.ConnectionRequest(ctx, p.conn); err != nil {
 			return err
@@ -91,6 +81,14 @@ func dialListen(r *rig) {
 	r.ok("dial", err)
 	r.closeLater("connector", c)
 	r.ok("accept", accept.wait())
+	return c
+}
+
+func dialListen(r *rig) {
+	a, p := r.end(r.adapter(), shape{}), r.end(r.adapter(), shape{})
+	l, addr := r.listen(p.adapter)
+	p.receive(1, nil)
+	r.dial(a, addr, p, l)
 	a.post(rdma.Request{Op: rdma.OpSend})
 	if res := p.received(); res.Status != rdma.StatusSuccess || res.ID != 1 {
 		r.Errorf("receive: %+v", res)
@@ -203,7 +201,7 @@ func connectAddresses(r *rig) {
 	al, ap := addr("local address, active", active.conn.LocalAddr), addr("peer address, active", active.conn.PeerAddr)
 	pl, pp := addr("local address, passive", passive.conn.LocalAddr), addr("peer address, passive", passive.conn.PeerAddr)
 	if ap != m.addr || pl != m.addr {
-		r.Errorf("the listener is at %v, the ends say %v and %v", m.addr, ap, pl)
+		r.Errorf("the listener is at %v, the ends report %v and %v", m.addr, ap, pl)
 	}
 	if al != pp {
 		r.Errorf("the active end is at %v for itself and at %v for its peer", al, pp)

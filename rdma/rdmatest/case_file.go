@@ -199,7 +199,7 @@ func fileRefused(r *rig) {
 	}{
 		"another adapter's source":     {rdma.Request{File: foreign, FileLength: 8}, rdma.StatusInvalidParameter},
 		"an offset below 0":            {rdma.Request{File: s, FileOffset: -1, FileLength: 8}, rdma.StatusInvalidParameter},
-		"less than nothing":            {rdma.Request{File: s, FileLength: -1}, rdma.StatusInvalidParameter},
+		"negative length":              {rdma.Request{File: s, FileLength: -1}, rdma.StatusInvalidParameter},
 		"too much":                     {rdma.Request{File: s, FileLength: int(active.adapter.Info().MaxTransferLength) + 1}, rdma.StatusBufferOverflow},
 		"inline data and a file":       {rdma.Request{File: s, FileLength: 8, Flags: rdma.FlagInline}, rdma.StatusInvalidParameterMix},
 		"only cached, without a file":  {rdma.Request{Flags: rdma.FlagOnlyIfCached}, rdma.StatusInvalidParameterMix},

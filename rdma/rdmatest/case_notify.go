@@ -139,7 +139,7 @@ func notifySolicited(r *rig) {
 	active.post(rdma.Request{Op: rdma.OpSend, Flags: rdma.FlagSolicitEvent})
 	r.ok("notify", n.wait())
 	if res := passive.received(); !res.Solicited {
-		r.Error("a send that solicits is not marked")
+		r.Error("a solicited send is not marked")
 	}
 	r.notify(passive.rcq, rdma.NotifySolicited).canceled()
 }

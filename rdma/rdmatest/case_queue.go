@@ -196,10 +196,10 @@ func partialPost(r *rig) {
 	}
 	r.fails("post receive", err, rdma.StatusAccessViolation)
 	if n, err := active.qp.Post(nil); n != 0 || err != nil {
-		r.Errorf("post of nothing: %d, %v", n, err)
+		r.Errorf("empty post: %d, %v", n, err)
 	}
 	if n, err := active.qp.PostReceive(nil); n != 0 || err != nil {
-		r.Errorf("post of no receive: %d, %v", n, err)
+		r.Errorf("empty post of receives: %d, %v", n, err)
 	}
 }
 
@@ -220,7 +220,7 @@ func flushUnconnected(r *rig) {
 		}
 	}
 	r.empty("receives", e.rcq)
-	r.ok("flush of nothing", e.qp.Flush())
+	r.ok("flush of an empty queue", e.qp.Flush())
 	r.empty("receives", e.rcq)
 }
 

@@ -90,7 +90,7 @@ func readNothing(r *rig) {
 		req.ID = uint64(i)
 		active.post(req)
 		if res := active.sent(); res.Status != rdma.StatusSuccess || res.ID != req.ID || res.Op != rdma.OpRead {
-			r.Errorf("read of nothing: %+v", res)
+			r.Errorf("empty read: %+v", res)
 		}
 	}
 	active.deliver(passive)

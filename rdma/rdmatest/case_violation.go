@@ -170,7 +170,7 @@ func closeIsFinal(r *rig) {
 		r.closeNow("region", m)
 		final := append([]byte(nil), buf...)
 		if err := stream.wait(); err == nil {
-			r.Error("writing to a closed region goes on for ever")
+			r.Error("writing to a closed region never fails")
 		}
 		r.ends("target", passive.conn)
 		if !same(final, buf) {

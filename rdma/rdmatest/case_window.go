@@ -126,7 +126,7 @@ func windowOrder(r *rig) {
 	active.post(rdma.Request{Op: rdma.OpWrite, SGL: active.sge(0, 64), Remote: v.RemoteAddr()})
 	active.deliver(passive)
 	if !same(passive.mem[64:128], active.mem[:64]) {
-		r.Error("the window that was bound in silence does not work")
+		r.Error("the silently bound window does not work")
 	}
 }
 
@@ -197,7 +197,7 @@ func windowRefused(r *rig) {
 		"no right of writing":         with(func(q *rdma.Request) { q.Region = readOnly }),
 		"more than the region":        with(func(q *rdma.Request) { q.Offset = 4089 }),
 		"before the region":           with(func(q *rdma.Request) { q.Offset = -1 }),
-		"less than nothing":           with(func(q *rdma.Request) { q.Length = -1 }),
+		"negative length":             with(func(q *rdma.Request) { q.Length = -1 }),
 	} {
 		n, err := passive.qp.Post([]rdma.Request{req})
 		if n != 0 {

@@ -73,7 +73,7 @@ func writeNothing(r *rig) {
 	)
 	active.deliver(passive)
 	if !zero(passive.mem) {
-		r.Error("a write of nothing wrote")
+		r.Error("an empty write changed memory")
 	}
 }
 

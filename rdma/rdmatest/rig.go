@@ -49,7 +49,7 @@ func (r *rig) ok(what string, err error) {
 func (r *rig) fails(what string, err error, want ...rdma.Status) {
 	r.Helper()
 	if errors.Is(err, context.DeadlineExceeded) {
-		r.Errorf("%s: goes on until its context ends: %v", what, err)
+		r.Errorf("%s: continues until its context ends: %v", what, err)
 		return
 	}
 	for _, s := range want {
@@ -64,7 +64,7 @@ func (r *rig) fails(what string, err error, want ...rdma.Status) {
 func (r *rig) is(what string, err, target error) {
 	r.Helper()
 	if !errors.Is(err, target) {
-		r.Errorf("%s: error %v, want one that is %q", what, err, target)
+		r.Errorf("%s: error %v, want %q", what, err, target)
 	}
 }
 
@@ -118,7 +118,7 @@ func (r *rig) beginFor(limit time.Duration, what string, f func(context.Context)
 	r.Cleanup(func() {
 		cancel()
 		if !c.over(r.patience()) {
-			r.Errorf("%s: goes on although its context ended", what)
+			r.Errorf("%s: continues although its context ended", what)
 		}
 	})
 	return c
@@ -138,7 +138,7 @@ func (c *call) over(within time.Duration) bool {
 func (c *call) wait() error {
 	c.r.Helper()
 	if !c.over(c.limit + c.r.patience()) {
-		c.r.Fatalf("%s: goes on although its context ended", c.what)
+		c.r.Fatalf("%s: continues although its context ended", c.what)
 	}
 	return c.err
 }
@@ -149,11 +149,11 @@ func (c *call) canceled() {
 	c.r.Helper()
 	c.stop()
 	if !c.over(c.r.patience() / 2) {
-		c.r.Fatalf("%s: goes on although it was cancelled", c.what)
+		c.r.Fatalf("%s: continues although it was canceled", c.what)
 	}
 	err := c.err
-	c.r.is(c.what+", cancelled", err, context.Canceled)
-	c.r.is(c.what+", cancelled", err, rdma.StatusCanceled)
+	c.r.is(c.what+", canceled", err, context.Canceled)
+	c.r.is(c.what+", canceled", err, rdma.StatusCanceled)
 }
 
 // eventually polls until f is true.

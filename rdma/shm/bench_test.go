@@ -347,7 +347,7 @@ func TestDataPathDoesNotAllocate(t *testing.T) {
 	}
 	allocatesNothing(t, "a message", func() {
 		if p.send() != nil || q.take(t) != nil {
-			t.Fatal("the game stops")
+			t.Fatal("no message arrives")
 		}
 	})
 }

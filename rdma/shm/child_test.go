@@ -140,7 +140,7 @@ func childFrozen(mem []byte, qp rdma.QueuePair) error {
 	}
 	word := wordAt(mem, 0)
 	if !bytes.Equal(mem[childData:childData+4096], fill(make([]byte, 4096))) {
-		return errors.New("the data is not there")
+		return errors.New("the data did not arrive")
 	}
 	answer := binary.LittleEndian.AppendUint64(nil, word.Load())
 	_, err := qp.Post([]rdma.Request{{Op: rdma.OpSend, Flags: rdma.FlagInline, Inline: answer}})

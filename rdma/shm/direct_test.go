@@ -100,7 +100,7 @@ func TestRingAndDirectWritesKeepOrder(t *testing.T) {
 			return false
 		})
 		if heap[size-1] != mark || passive.mem[size-1] != mark {
-			t.Fatalf("round %d: the word is there before the rest", round)
+			t.Fatalf("round %d: the word arrives before the other bytes", round)
 		}
 		for range 3 {
 			next(t, active.icq)
@@ -246,7 +246,7 @@ func TestMemoryIsPassedToOnePeer(t *testing.T) {
 		second.write(t, rdma.Request{SGL: second.sge(0, 1), Remote: region.RemoteAddr()})
 		second.deliver(t, &again)
 		if passive.mem[0] != byte(i+1) {
-			t.Error("the write by copy is not there")
+			t.Error("the copied write did not arrive")
 		}
 	}
 	second.deliver(t, &again)

@@ -153,11 +153,11 @@ func TestInvalidSegmentIsRefused(t *testing.T) {
 		"a socket as the ring": func(r *raw, _ *hello) []int {
 			return []int{r.fds[words], must[int](r.tb)(unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))}
 		},
-		"ring of no power":   func(r *raw, h *hello) []int { h.ring = ring.MinSize + 4096; return r.fds[:] },
-		"ring too small":     func(r *raw, h *hello) []int { h.ring = ring.MinSize / 2; return r.fds[:] },
-		"ring too large":     func(r *raw, h *hello) []int { h.ring = 1 << 31; return r.fds[:] },
-		"other message":      func(r *raw, h *hello) []int { h.kind = helloAccept; return r.fds[:] },
-		"request once again": func(r *raw, h *hello) []int { *h = hello{kind: helloRequest}; return nil },
+		"ring size not 2^n": func(r *raw, h *hello) []int { h.ring = ring.MinSize + 4096; return r.fds[:] },
+		"ring too small":    func(r *raw, h *hello) []int { h.ring = ring.MinSize / 2; return r.fds[:] },
+		"ring too large":    func(r *raw, h *hello) []int { h.ring = 1 << 31; return r.fds[:] },
+		"other message":     func(r *raw, h *hello) []int { h.kind = helloAccept; return r.fds[:] },
+		"second request":    func(r *raw, h *hello) []int { *h = hello{kind: helloRequest}; return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			socket := map[string]int{"a socket": words, "a socket as the ring": data}
@@ -185,12 +185,12 @@ func TestInvalidSegmentIsRefused(t *testing.T) {
 // connection or continues, and no memory changes. Source: design decision 11
 func TestArbitraryRingContentIsSafe(t *testing.T) {
 	for name, do := range map[string]func(*raw, *side){
-		"kind":              func(r *raw, _ *side) { r.put(ring.Entry{Kind: 9}, 32) },
-		"kind 0":            func(r *raw, _ *side) { r.put(ring.Entry{}, 32) },
-		"tail far away":     func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.Send}, 1<<40) },
-		"tail goes back":    func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.Send}, -32) },
-		"tail not aligned":  func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.Send}, 33) },
-		"longer than there": func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.Write, Length: 1, Total: 1}, 32) },
+		"kind":                     func(r *raw, _ *side) { r.put(ring.Entry{Kind: 9}, 32) },
+		"kind 0":                   func(r *raw, _ *side) { r.put(ring.Entry{}, 32) },
+		"tail far away":            func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.Send}, 1<<40) },
+		"tail goes back":           func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.Send}, -32) },
+		"tail not aligned":         func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.Send}, 33) },
+		"longer than ring content": func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.Write, Length: 1, Total: 1}, 32) },
 		"longer than ring": func(r *raw, _ *side) {
 			r.put(ring.Entry{Kind: ring.Write, Length: math.MaxUint32, Total: math.MaxUint32}, ring.MinSize)
 		},
@@ -200,7 +200,7 @@ func TestArbitraryRingContentIsSafe(t *testing.T) {
 		"total too large": func(r *raw, _ *side) {
 			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst, Total: softrdma.MaxTransfer + 1}, 32)
 		},
-		"middle of nothing": func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.Send, Length: 1, Total: 2}, 64) },
+		"part without a message": func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.Send, Length: 1, Total: 2}, 64) },
 		"first twice": func(r *raw, _ *side) {
 			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst, Length: 0, Total: 0}, 32)
 			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst, Length: 8, Total: 16}, 64)
@@ -227,7 +227,7 @@ func TestArbitraryRingContentIsSafe(t *testing.T) {
 		"read with payload": func(r *raw, s *side) {
 			r.put(ring.Entry{Kind: ring.ReadRequest, Length: 8, Total: 8, Token: uint32(s.at(0).Token), Addr: s.at(0).Addr}, 64)
 		},
-		"answer to nothing": func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.ReadResponse}, 32) },
+		"response without a read": func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.ReadResponse}, 32) },
 		"answer too long": func(r *raw, s *side) {
 			s.post(r.tb, rdma.Request{Op: rdma.OpRead, SGL: s.sge(0, 8), Remote: rdma.RemoteAddr{Addr: 1, Token: 1}})
 			r.put(ring.Entry{Kind: ring.ReadResponse, Length: 32, Total: 32}, 64)
@@ -241,14 +241,14 @@ func TestArbitraryRingContentIsSafe(t *testing.T) {
 			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst, Length: 8, Total: 16}, 64)
 			r.put(ring.Entry{Kind: ring.Write, Flags: ring.FlagImmediate}, 32)
 		},
-		"brief, longer than there": func(r *raw, _ *side) {
+		"compact, longer than ring content": func(r *raw, _ *side) {
 			r.put(ring.Entry{Kind: ring.CompactSend, Flags: ring.FlagFirst, Length: 25}, 32)
 		},
-		"brief, longer than the ring": func(r *raw, _ *side) {
+		"compact, longer than the ring": func(r *raw, _ *side) {
 			r.put(ring.Entry{Kind: ring.CompactSend, Flags: ring.FlagFirst, Length: math.MaxUint32}, ring.MinSize)
 		},
-		"brief, in the middle of nothing": func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.CompactSend, Length: 8}, 32) },
-		"brief, within a message": func(r *raw, _ *side) {
+		"compact part without a message": func(r *raw, _ *side) { r.put(ring.Entry{Kind: ring.CompactSend, Length: 8}, 32) },
+		"compact, within a message": func(r *raw, _ *side) {
 			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst}, 32)
 			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst, Length: 8, Total: 16}, 64)
 			r.put(ring.Entry{Kind: ring.CompactSend, Flags: ring.FlagFirst, Length: 8}, 32)
@@ -281,9 +281,9 @@ func TestArbitraryRingContentIsSafe(t *testing.T) {
 			r.put(ring.Entry{Kind: ring.Send, Flags: ring.FlagFirst, Length: 8, Total: 16}, 64)
 			r.put(ring.Entry{Kind: ring.SendByReference, Flags: ring.FlagFirst, Total: 1, Token: 5}, 32)
 		},
-		"message of nothing":   func(r *raw, _ *side) { r.say([]byte{77}) },
-		"message too long":     func(r *raw, _ *side) { r.say(make([]byte, 4096)) },
-		"descriptor with wake": func(r *raw, _ *side) { r.say([]byte{noticeWake}, r.fds[0]) },
+		"unknown kind of message": func(r *raw, _ *side) { r.say([]byte{77}) },
+		"message too long":        func(r *raw, _ *side) { r.say(make([]byte, 4096)) },
+		"descriptor with wake":    func(r *raw, _ *side) { r.say([]byte{noticeWake}, r.fds[0]) },
 		"shares no memory": func(r *raw, _ *side) {
 			n := notice{kind: noticeShare, size: 4096}
 			r.say(n.appendTo(nil), 0)
@@ -371,7 +371,7 @@ func TestWrongTableStaysWithinMapping(t *testing.T) {
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
 	}
-	fd, mem, err := ring.NewMemfd("lies", 8192)
+	fd, mem, err := ring.NewMemfd("misreport", 8192)
 	if err == nil {
 		err = ring.Populate(fd, mem)
 	}

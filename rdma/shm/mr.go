@@ -25,8 +25,8 @@ type backing struct {
 
 // Errors of a Close.
 var (
-	errStays  = errors.New("a peer that may write the region does not stop")
-	errShared = errors.New("its pages are also another region's, and cannot be replaced")
+	errStays  = errors.New("a peer still uses the region")
+	errShared = errors.New("another region shares its pages, so they cannot be replaced")
 )
 
 // RegisterMemory makes a region of any memory. Memory of Alloc is populated if the region

@@ -71,7 +71,7 @@ func TestTrimIdleReturnsPages(t *testing.T) {
 			round()
 			passive.qp.TrimIdle()
 			if empty(buf) || empty(active.inside().own.Ring) {
-				t.Fatal("the peer's rest, with no receive that waits, gives something back")
+				t.Fatal("TrimIdle of the peer, without waiting receives, returns pages")
 			}
 			for i := range slots {
 				passive.post1(t, region, i*size, size)
@@ -79,10 +79,10 @@ func TestTrimIdleReturnsPages(t *testing.T) {
 			passive.qp.TrimIdle()
 			active.qp.TrimIdle()
 			if !empty(buf) {
-				t.Error("something is left in the receives that wait")
+				t.Error("pages are left in the waiting receives")
 			}
 			if gone := empty(active.inside().own.Ring); gone != (ringSize <= ring.DefaultSize) {
-				t.Errorf("a ring of %d bytes: gone %v", ringSize, gone)
+				t.Errorf("a ring of %d bytes: returned %v", ringSize, gone)
 			}
 			for range slots {
 				active.post(t, rdma.Request{Op: rdma.OpSend, SGL: active.sge(0, size)})
@@ -90,7 +90,7 @@ func TestTrimIdleReturnsPages(t *testing.T) {
 				next(t, passive.rcq)
 			}
 			if !bytes.Equal(buf[:size], active.mem[:size]) {
-				t.Error("other bytes arrive after the rest")
+				t.Error("other bytes arrive after TrimIdle")
 			}
 		}
 	}

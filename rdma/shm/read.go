@@ -15,7 +15,7 @@ import (
 const maxReads = 128
 
 // errReads means that the peer has more reads in progress than its limit.
-var errReads = errors.New("the peer reads more at once than it may")
+var errReads = errors.New("the peer has more reads in progress than its limit")
 
 // peerRead is a read of the peer without a complete answer.
 type peerRead struct {

@@ -37,7 +37,7 @@ var (
 	errNoReceive = errors.New("no receive is posted for the peer's message")
 	errTooLong   = errors.New("the peer's message is longer than the receive")
 	errStalled   = errors.New("no receive in the shared queue yet")
-	errNoRegion  = errors.New("the peer writes where it may not")
+	errNoRegion  = errors.New("the peer has no right to this memory")
 )
 
 func protocolError() error {

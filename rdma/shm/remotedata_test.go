@@ -200,7 +200,7 @@ func TestEndOfConnectionEndsReferences(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 		}
 		if !bytes.Equal(p, active.mem[64:8192]) {
-			t.Error("the bytes are others")
+			t.Error("the bytes differ")
 		}
 		return nil
 	})

@@ -118,7 +118,7 @@ func TestSleepAllocatesNothing(t *testing.T) {
 			}()
 			allocatesNothing(t, "a wake-up", func() {
 				if ping.send() != nil || ping.take(t) != nil {
-					t.Fatal("the game stops")
+					t.Fatal("no message arrives")
 				}
 			})
 			active.conn.Close()

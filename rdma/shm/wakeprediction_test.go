@@ -19,9 +19,9 @@ const later = int64(time.Hour)
 func TestPromptRunIsExpected(t *testing.T) {
 	p := &wakePrediction{began: time.Now()}
 	for name, bad := range map[string]func(){
-		"late":        func() { p.woken.Store(-later); p.answered(1) },
-		"missing":     func() { p.woken.Store(later); p.slept() },
-		"for nothing": func() { p.woken.Store(later); p.early.Store(5); p.answered(9) },
+		"late":          func() { p.woken.Store(-later); p.answered(1) },
+		"missing":       func() { p.woken.Store(later); p.slept() },
+		"woken in vain": func() { p.woken.Store(later); p.early.Store(5); p.answered(9) },
 	} {
 		for range 2 * promptRun {
 			p.woken.Store(later)
@@ -51,12 +51,12 @@ func TestPeerIsWokenEarlyForExpectedAnswer(t *testing.T) {
 		early  int
 		answer int // rings, early and with the answer
 	}{
-		"expected":       {promptRun, true, asleep, 1, 1},
-		"not expected":   {promptRun - 1, true, asleep, 0, 1},
-		"no message":     {promptRun, false, asleep, 0, 1},
-		"not asleep":     {promptRun, true, 4 + ring.Awake, 0, 0},
-		"not on a bell":  {promptRun, true, 4 + ring.SleepSocket, 0, 1},
-		"sleeps another": {promptRun, true, again, 1, 2},
+		"expected":          {promptRun, true, asleep, 1, 1},
+		"not expected":      {promptRun - 1, true, asleep, 0, 1},
+		"no message":        {promptRun, false, asleep, 0, 1},
+		"not asleep":        {promptRun, true, 4 + ring.Awake, 0, 0},
+		"not on a doorbell": {promptRun, true, 4 + ring.SleepSocket, 0, 1},
+		"sleeps another":    {promptRun, true, again, 1, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, victim, accepted := attack(t, nil)

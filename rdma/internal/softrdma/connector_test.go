@@ -234,7 +234,7 @@ func TestCloseOvertakesOperations(t *testing.T) {
 					t.Errorf("the queue pair is reserved %d times", got)
 				}
 				if n.conn != nil && !n.conn.ended.Load() {
-					t.Error("the connection goes on")
+					t.Error("the connection continues")
 				}
 				<-c.Done()
 			})

@@ -152,7 +152,7 @@ func TestPollGetsResultsInOrder(t *testing.T) {
 		"one":                  {batches: [][]int{{1}}, polls: []int{1, 0}},
 		"several at a time":    {batches: [][]int{{1, 2}}, polls: []int{3, 0}},
 		"of two connections":   {batches: [][]int{{1}, {2}}, polls: []int{3, 0}},
-		"more than there fit":  {batches: [][]int{{1, 3, 1}}, polls: []int{3, 2, 0}},
+		"more than fit":        {batches: [][]int{{1, 3, 1}}, polls: []int{3, 2, 0}},
 		"too many at once":     {batches: [][]int{{4}}, polls: []int{3, 1, 0}},
 		"too many, then a few": {batches: [][]int{{4, 1}}, polls: []int{3, 2, 0}},
 		"a Wait sleeps":        {batches: [][]int{{1, 1}}, waits: true, polls: []int{2, 0}},

@@ -75,7 +75,7 @@ type Acceptance interface {
 // Errors of Request.Accept.
 var (
 	ErrNotReady = errors.New("the peer did not complete the connection in time")
-	ErrGaveUp   = errors.New("the peer gave the connection up")
+	ErrGaveUp   = errors.New("the peer ended the connection attempt")
 )
 
 // Conn is a connection that has begun.

@@ -32,7 +32,7 @@ func TestResolveChecksTokenRightsAndBounds(t *testing.T) {
 		"all of a region":               {l.region.RemoteAddr(), 0, 4096, rdma.AccessRemoteWrite, Granted},
 		"more than a region":            {l.region.RemoteAddr(), 0, 4097, rdma.AccessRemoteWrite, OutOfBounds},
 		"before a region":               {l.region.RemoteAddr(), -1, 1, rdma.AccessRemoteWrite, OutOfBounds},
-		"around the end of all":         {l.region.RemoteAddr(), 0, ^uint64(0), rdma.AccessRemoteWrite, Wraps},
+		"past the address space":        {l.region.RemoteAddr(), 0, ^uint64(0), rdma.AccessRemoteWrite, Wraps},
 		"rights before bounds":          {l.region.RemoteAddr(), 0, ^uint64(0), read, Denied},
 		"another pair's region":         {other.region.RemoteAddr(), 0, 1, rdma.AccessRemoteWrite, Granted},
 		"another domain's region":       {foreign.region.RemoteAddr(), 0, 1, rdma.AccessRemoteWrite, BadToken},
@@ -182,7 +182,7 @@ func TestRegisterRefusesInvalidBuffers(t *testing.T) {
 	for what, c := range map[string]struct {
 		buf  []byte
 		want rdma.Status
-	}{"nothing": {nil, rdma.StatusInvalidParameter}, "no bytes": {[]byte{}, rdma.StatusInvalidBufferSize}} {
+	}{"nil": {nil, rdma.StatusInvalidParameter}, "no bytes": {[]byte{}, rdma.StatusInvalidBufferSize}} {
 		if _, err := d.RegisterMemory(t.Context(), c.buf, 0, nil); rdma.StatusOf(err) != c.want {
 			t.Error(what, err)
 		}

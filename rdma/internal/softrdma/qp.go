@@ -67,10 +67,20 @@ func (q *QueuePair) Init(d *Domain, cfg rdma.QueuePairConfig, self Transport, re
 func (q *QueuePair) Of(d *Domain) bool { return q.Domain == d }
 
 // Reserve takes an unconnected queue pair for a connector.
+//
+// Errors: StatusInvalidHandle once the queue pair is closed, StatusConnectionActive if a
+// connector uses it or has used it.
 func (q *QueuePair) Reserve(op string) error {
 	q.Initiator.Lock()
 	defer q.Initiator.Unlock()
-	return q.State.Reserve(q.Domain, op)
+	switch q.State {
+	case PairIdle:
+		q.State = PairReserved
+		return nil
+	case PairClosed:
+		return q.Domain.Error(op, "queue pair", rdma.StatusInvalidHandle, nil)
+	}
+	return q.Domain.Error(op, "queue pair", rdma.StatusConnectionActive, nil)
 }
 
 // Unreserve makes a reserved queue pair idle again.
@@ -137,21 +147,6 @@ const (
 	PairDisconnected                  // refuses requests; never connects again
 	PairClosed
 )
-
-// Reserve takes an unconnected queue pair of d for a connector.
-//
-// Errors: StatusInvalidHandle once the queue pair is closed, StatusConnectionActive if a
-// connector uses it or has used it.
-func (s *PairState) Reserve(d *Domain, op string) error {
-	switch *s {
-	case PairIdle:
-		*s = PairReserved
-		return nil
-	case PairClosed:
-		return d.Error(op, "queue pair", rdma.StatusInvalidHandle, nil)
-	}
-	return d.Error(op, "queue pair", rdma.StatusConnectionActive, nil)
-}
 
 // Unreserve makes a reserved queue pair idle again, and reports whether it was reserved.
 func (s *PairState) Unreserve() bool {

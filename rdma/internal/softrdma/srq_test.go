@@ -91,12 +91,12 @@ func TestSharedQueueLimitsEachConnection(t *testing.T) {
 		for s[0].take(t) {
 		}
 		if len(s[0].ids) != want {
-			t.Errorf("of %d receives one took %d", depth, len(s[0].ids))
+			t.Errorf("of %d receives the first connection took %d", depth, len(s[0].ids))
 		}
 		for s[1].take(t) {
 		}
 		if got := len(s[1].ids); got != min(depth-want, max(1, depth*3/4)) {
-			t.Errorf("of %d receives the other took %d", depth, got)
+			t.Errorf("of %d receives the second connection took %d", depth, got)
 		}
 		// The other queue pairs are closed: no receives are kept for them.
 		s[1].End(rdma.StatusCanceled)
@@ -105,7 +105,7 @@ func TestSharedQueueLimitsEachConnection(t *testing.T) {
 		for s[0].take(t) {
 		}
 		if len(s[0].ids) != 2*want {
-			t.Errorf("of %d receives a lone one took %d", want, len(s[0].ids)-want)
+			t.Errorf("of %d receives a single connection took %d", want, len(s[0].ids)-want)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestSharedQueueLimitHoldsAgainstEndlessSender(t *testing.T) {
 		for s[0].take(t) {
 		}
 		if !s[1].take(t) {
-			t.Fatalf("the greedy one holds %d of 16", len(s[0].ids))
+			t.Fatalf("the connection with the endless sender holds %d of 16", len(s[0].ids))
 		}
 		post(t, q, m, s[1].ids...)
 		s[1].ids = nil
@@ -151,7 +151,7 @@ func TestSharedQueueCountsNewMemoryAsTaken(t *testing.T) {
 		s[i%2].Unlock()
 		post(t, q, m, uint64(i))
 		if !s[0].take(t) {
-			t.Fatal("held up at", i)
+			t.Fatal("delayed at", i)
 		}
 	}
 	if len(q.buffers) > 2 || q.taken.n > 2 {
@@ -183,11 +183,11 @@ func TestSharedQueueServesWaitersInOrder(t *testing.T) {
 	before := s[3].resumed
 	s[2].End(rdma.StatusCanceled)
 	if s[3].resumed == before {
-		t.Error("not resumed when the one before it left")
+		t.Error("not resumed when the connection before it left")
 	}
 	post(t, q, m, 2)
 	if !s[3].take(t) {
-		t.Error("held up by one that left")
+		t.Error("delayed by a connection that left")
 	}
 	q.Close()
 	s[0].Lock()

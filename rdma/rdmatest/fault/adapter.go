@@ -12,7 +12,7 @@ import (
 
 // adapter makes wrapped objects.
 type adapter struct {
-	h     *Provider
+	p     *Provider
 	inner rdma.Adapter
 	pairs pairTable
 	spare sync.Pool // of *scratch
@@ -29,98 +29,98 @@ func (s size) String() string { return strconv.Itoa(int(s)) }
 // wrapper removes.
 func (a *adapter) Info() rdma.AdapterInfo {
 	info := a.inner.Info()
-	if a.h.cfg.Shuffle != 0 {
+	if a.p.cfg.Shuffle != 0 {
 		info.Caps &^= rdma.CapInOrderPlacement
 	}
 	return info
 }
 
 func (a *adapter) Addrs(ctx context.Context) ([]netip.Addr, error) { return a.inner.Addrs(ctx) }
-func (a *adapter) Close() error                                    { return a.h.close("adapter", a.inner) }
+func (a *adapter) Close() error                                    { return a.p.close("adapter", a.inner) }
 
 func (a *adapter) CreateCompletionQueue(depth int) (rdma.CompletionQueue, error) {
-	start := a.h.start()
+	start := a.p.start()
 	inner, err := a.inner.CreateCompletionQueue(depth)
-	a.h.control(start, "create completion queue", size(depth), err)
+	a.p.control(start, "create completion queue", size(depth), err)
 	if err != nil {
 		return nil, err
 	}
 	q := &completionQueue{a: a, inner: inner}
-	if a.h.cfg.Shuffle != 0 {
-		q.dice = newDice(a.h.cfg.Shuffle, a.h.queues.Add(1))
+	if a.p.cfg.Shuffle != 0 {
+		q.dice = newDice(a.p.cfg.Shuffle, a.p.queues.Add(1))
 	}
 	return q, nil
 }
 
 // Alloc returns memory of the wrapped adapter.
 func (a *adapter) Alloc(ctx context.Context, n int) (rdma.Memory, error) {
-	start := a.h.start()
+	start := a.p.start()
 	m, err := a.inner.Alloc(ctx, n)
-	a.h.control(start, "alloc", size(n), err)
+	a.p.control(start, "alloc", size(n), err)
 	return m, err
 }
 
 func (a *adapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Access) (rdma.MemoryRegion, error) {
-	start := a.h.start()
+	start := a.p.start()
 	inner, err := a.inner.RegisterMemory(ctx, buf, access)
-	a.h.control(start, "register memory", size(len(buf)), err)
+	a.p.control(start, "register memory", size(len(buf)), err)
 	if err != nil {
 		return nil, err
 	}
-	a.h.count.regions.Add(1)
-	a.h.count.regionBytes.Add(uint64(len(buf)))
+	a.p.count.regions.Add(1)
+	a.p.count.regionBytes.Add(uint64(len(buf)))
 	if access&(rdma.AccessRemoteWrite|rdma.AccessRemoteRead)&^rdma.AccessLocalWrite != 0 {
-		a.h.count.exposed.Add(1)
+		a.p.count.exposed.Add(1)
 	}
-	return &region{h: a.h, inner: inner}, nil
+	return &region{p: a.p, inner: inner}, nil
 }
 
 func (a *adapter) RegisterFile(ctx context.Context, f *os.File) (rdma.FileSource, error) {
-	start := a.h.start()
+	start := a.p.start()
 	inner, err := a.inner.RegisterFile(ctx, f)
-	a.h.control(start, "register file", nil, err)
+	a.p.control(start, "register file", nil, err)
 	if err != nil {
 		return nil, err
 	}
-	return &fileSource{h: a.h, inner: inner}, nil
+	return &fileSource{p: a.p, inner: inner}, nil
 }
 
 func (a *adapter) CreateMemoryWindow() (rdma.MemoryWindow, error) {
-	start := a.h.start()
+	start := a.p.start()
 	inner, err := a.inner.CreateMemoryWindow()
-	a.h.control(start, "create memory window", nil, err)
+	a.p.control(start, "create memory window", nil, err)
 	if err != nil {
 		return nil, err
 	}
-	return &window{h: a.h, inner: inner}, nil
+	return &window{p: a.p, inner: inner}, nil
 }
 
 func (a *adapter) CreateSharedReceiveQueue(cfg rdma.SharedReceiveQueueConfig) (rdma.SharedReceiveQueue, error) {
-	start := a.h.start()
+	start := a.p.start()
 	inner, err := a.inner.CreateSharedReceiveQueue(cfg)
-	a.h.control(start, "create shared receive queue", size(cfg.Depth), err)
+	a.p.control(start, "create shared receive queue", size(cfg.Depth), err)
 	if err != nil {
 		return nil, err
 	}
-	return &sharedReceiveQueue{h: a.h, a: a, inner: inner}, nil
+	return &sharedReceiveQueue{p: a.p, a: a, inner: inner}, nil
 }
 
 func (a *adapter) CreateQueuePair(cfg rdma.QueuePairConfig) (rdma.QueuePair, error) {
-	q := &queuePair{a: a, cfg: cfg, number: a.h.pairs.Add(1)}
+	q := &queuePair{a: a, cfg: cfg, number: a.p.pairs.Add(1)}
 	cfg.ReceiveCQ, cfg.InitiatorCQ = bareQueue(cfg.ReceiveCQ), bareQueue(cfg.InitiatorCQ)
 	if s, ok := cfg.SharedReceive.(*sharedReceiveQueue); ok && s != nil {
 		cfg.SharedReceive = s.inner
 	}
-	if a.h.cfg.Shuffle != 0 {
-		q.dice = newDice(^a.h.cfg.Shuffle, q.number)
+	if a.p.cfg.Shuffle != 0 {
+		q.dice = newDice(^a.p.cfg.Shuffle, q.number)
 	}
-	if a.h.cfg.numbered() {
+	if a.p.cfg.numbered() {
 		cfg.Context = q.number
 		a.pairs.add(q)
 	}
-	start := a.h.start()
+	start := a.p.start()
 	inner, err := a.inner.CreateQueuePair(cfg)
-	a.h.control(start, "create queue pair", nil, err)
+	a.p.control(start, "create queue pair", nil, err)
 	if err != nil {
 		a.pairs.remove(q)
 		return nil, err
@@ -134,7 +134,7 @@ func (a *adapter) CreateConnector() (rdma.Connector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &connector{h: a.h, inner: inner}, nil
+	return &connector{p: a.p, inner: inner}, nil
 }
 
 func (a *adapter) CreateListener() (rdma.Listener, error) {
@@ -142,5 +142,5 @@ func (a *adapter) CreateListener() (rdma.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &listener{h: a.h, inner: inner}, nil
+	return &listener{p: a.p, inner: inner}, nil
 }

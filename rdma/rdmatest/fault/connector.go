@@ -8,7 +8,7 @@ import (
 
 // connector wraps a connector.
 type connector struct {
-	h     *Provider
+	p     *Provider
 	inner rdma.Connector
 }
 
@@ -32,21 +32,21 @@ func (c *connector) serves(qp rdma.QueuePair) {
 // made counts a connection.
 func (c *connector) made(err error) {
 	if err == nil {
-		c.h.count.connections.Add(1)
+		c.p.count.connections.Add(1)
 	}
 }
 
 func (c *connector) Bind(ctx context.Context, local rdma.Addr) error {
-	start := c.h.start()
+	start := c.p.start()
 	err := c.inner.Bind(ctx, local)
-	c.h.control(start, "bind", local, err)
+	c.p.control(start, "bind", local, err)
 	return err
 }
 
 func (c *connector) Connect(ctx context.Context, qp rdma.QueuePair, remote rdma.Addr, limits rdma.ReadLimits, privateData []byte) error {
-	start := c.h.start()
+	start := c.p.start()
 	err := c.inner.Connect(ctx, barePair(qp), remote, limits, privateData)
-	c.h.control(start, "connect", remote, err)
+	c.p.control(start, "connect", remote, err)
 	if err == nil {
 		c.serves(qp)
 	}
@@ -54,17 +54,17 @@ func (c *connector) Connect(ctx context.Context, qp rdma.QueuePair, remote rdma.
 }
 
 func (c *connector) CompleteConnect(ctx context.Context) error {
-	start := c.h.start()
+	start := c.p.start()
 	err := c.inner.CompleteConnect(ctx)
-	c.h.control(start, "complete connect", nil, err)
+	c.p.control(start, "complete connect", nil, err)
 	c.made(err)
 	return err
 }
 
 func (c *connector) Accept(ctx context.Context, qp rdma.QueuePair, limits rdma.ReadLimits, privateData []byte) error {
-	start := c.h.start()
+	start := c.p.start()
 	err := c.inner.Accept(ctx, barePair(qp), limits, privateData)
-	c.h.control(start, "accept", nil, err)
+	c.p.control(start, "accept", nil, err)
 	if err == nil {
 		c.serves(qp)
 	}
@@ -73,16 +73,16 @@ func (c *connector) Accept(ctx context.Context, qp rdma.QueuePair, limits rdma.R
 }
 
 func (c *connector) Reject(privateData []byte) error {
-	start := c.h.start()
+	start := c.p.start()
 	err := c.inner.Reject(privateData)
-	c.h.control(start, "reject", nil, err)
+	c.p.control(start, "reject", nil, err)
 	return err
 }
 
 func (c *connector) Disconnect(ctx context.Context) error {
-	start := c.h.start()
+	start := c.p.start()
 	err := c.inner.Disconnect(ctx)
-	c.h.control(start, "disconnect", nil, err)
+	c.p.control(start, "disconnect", nil, err)
 	return err
 }
 
@@ -92,4 +92,4 @@ func (c *connector) LocalAddr() (rdma.Addr, error)        { return c.inner.Local
 func (c *connector) PeerAddr() (rdma.Addr, error)         { return c.inner.PeerAddr() }
 func (c *connector) Done() <-chan struct{}                { return c.inner.Done() }
 func (c *connector) Err() error                           { return c.inner.Err() }
-func (c *connector) Close() error                         { return c.h.close("connector", c.inner) }
+func (c *connector) Close() error                         { return c.p.close("connector", c.inner) }

@@ -26,13 +26,13 @@ func bareQueue(q rdma.CompletionQueue) rdma.CompletionQueue {
 // Poll counts and traces results, and gives them the IDs of the program's requests.
 func (q *completionQueue) Poll(results []rdma.Result) (int, error) {
 	n, err := q.inner.Poll(results)
-	if n > 0 && q.a.h.cfg.numbered() {
+	if n > 0 && q.a.p.cfg.numbered() {
 		q.translate(results[:n])
 	}
 	for i := range results[:n] {
 		r := &results[i]
-		q.a.h.count.completed(r)
-		if t := q.a.h.cfg.Tracer; t != nil {
+		q.a.p.count.completed(r)
+		if t := q.a.p.cfg.Tracer; t != nil {
 			t.Event(Completed{*r})
 		}
 	}
@@ -55,20 +55,20 @@ func (q *completionQueue) translate(results []rdma.Result) {
 }
 
 func (q *completionQueue) Wait(ctx context.Context, kind rdma.NotifyKind) error {
-	start := q.a.h.start()
+	start := q.a.p.start()
 	err := q.inner.Wait(ctx, kind)
-	q.a.h.control(start, "notify", nil, err)
+	q.a.p.control(start, "notify", nil, err)
 	if err == nil {
-		q.a.h.count.notifications.Add(1)
+		q.a.p.count.notifications.Add(1)
 	}
 	return err
 }
 
 func (q *completionQueue) Resize(depth int) error {
-	start := q.a.h.start()
+	start := q.a.p.start()
 	err := q.inner.Resize(depth)
-	q.a.h.control(start, "resize completion queue", size(depth), err)
+	q.a.p.control(start, "resize completion queue", size(depth), err)
 	return err
 }
 
-func (q *completionQueue) Close() error { return q.a.h.close("completion queue", q.inner) }
+func (q *completionQueue) Close() error { return q.a.p.close("completion queue", q.inner) }

@@ -90,7 +90,7 @@ func (q *queuePair) fateLocked(r *rdma.Request) Action {
 	q.n++
 	a := Attempt{Pair: q.number, Context: q.cfg.Context, N: q.n, Before: q.bytes, Bytes: dataOf(r), Request: r}
 	q.bytes += uint64(a.Bytes)
-	if f := q.a.h.cfg.Fault; f != nil {
+	if f := q.a.p.cfg.Fault; f != nil {
 		return f(a)
 	}
 	return Pass()

@@ -158,7 +158,7 @@ func TestFlipInvertsOneBitAtPeer(t *testing.T) {
 				t.Errorf("%d bits differ at the peer", d)
 			}
 			if d := difference(active.mem[:100], content); d != 0 {
-				t.Errorf("%d bits differ at home", d)
+				t.Errorf("%d bits differ at this side", d)
 			}
 		})
 	}

@@ -8,40 +8,40 @@ import (
 
 // listener wraps a listener.
 type listener struct {
-	h     *Provider
+	p     *Provider
 	inner rdma.Listener
 }
 
 var _ rdma.Listener = (*listener)(nil)
 
 func (l *listener) Bind(ctx context.Context, local rdma.Addr) error {
-	start := l.h.start()
+	start := l.p.start()
 	err := l.inner.Bind(ctx, local)
-	l.h.control(start, "bind listener", local, err)
+	l.p.control(start, "bind listener", local, err)
 	return err
 }
 
 func (l *listener) Listen(backlog int) error {
-	start := l.h.start()
+	start := l.p.start()
 	err := l.inner.Listen(backlog)
-	l.h.control(start, "listen", size(backlog), err)
+	l.p.control(start, "listen", size(backlog), err)
 	return err
 }
 
 func (l *listener) LocalAddr() (rdma.Addr, error) { return l.inner.LocalAddr() }
 
 func (l *listener) ConnectionRequest(ctx context.Context, into rdma.Connector) error {
-	start := l.h.start()
+	start := l.p.start()
 	err := l.inner.ConnectionRequest(ctx, bareConnector(into))
-	l.h.control(start, "connection request", nil, err)
+	l.p.control(start, "connection request", nil, err)
 	return err
 }
 
-func (l *listener) Close() error { return l.h.close("listener", l.inner) }
+func (l *listener) Close() error { return l.p.close("listener", l.inner) }
 
 // sharedReceiveQueue wraps a shared receive queue.
 type sharedReceiveQueue struct {
-	h     *Provider
+	p     *Provider
 	a     *adapter
 	inner rdma.SharedReceiveQueue
 }
@@ -52,7 +52,7 @@ func (s *sharedReceiveQueue) PostReceive(reqs []rdma.ReceiveRequest) (int, error
 	sc := s.a.scratch()
 	n, err := s.inner.PostReceive(sc.receives(reqs))
 	s.a.giveBack(sc)
-	s.h.noteReceives(0, reqs, n, err)
+	s.p.noteReceives(0, reqs, n, err)
 	return n, err
 }
 
@@ -60,4 +60,4 @@ func (s *sharedReceiveQueue) Wait(ctx context.Context) error { return s.inner.Wa
 func (s *sharedReceiveQueue) Modify(depth, threshold int) error {
 	return s.inner.Modify(depth, threshold)
 }
-func (s *sharedReceiveQueue) Close() error { return s.h.close("shared receive queue", s.inner) }
+func (s *sharedReceiveQueue) Close() error { return s.p.close("shared receive queue", s.inner) }

@@ -9,7 +9,7 @@ import (
 
 // region wraps a memory region; queue pairs unwrap it.
 type region struct {
-	h      *Provider
+	p      *Provider
 	inner  rdma.MemoryRegion
 	closed atomic.Bool
 }
@@ -21,7 +21,7 @@ func (r *region) Access() rdma.Access         { return r.inner.Access() }
 func (r *region) RemoteAddr() rdma.RemoteAddr { return r.inner.RemoteAddr() }
 
 func (r *region) Close() error {
-	err := r.h.close("region", r.inner)
+	err := r.p.close("region", r.inner)
 	if err == nil {
 		r.closed.Store(true)
 	}
@@ -30,22 +30,22 @@ func (r *region) Close() error {
 
 // window wraps a memory window.
 type window struct {
-	h     *Provider
+	p     *Provider
 	inner rdma.MemoryWindow
 }
 
 var _ rdma.MemoryWindow = (*window)(nil)
 
 func (w *window) RemoteAddr() rdma.RemoteAddr { return w.inner.RemoteAddr() }
-func (w *window) Close() error                { return w.h.close("window", w.inner) }
+func (w *window) Close() error                { return w.p.close("window", w.inner) }
 
 // fileSource wraps a file source.
 type fileSource struct {
-	h     *Provider
+	p     *Provider
 	inner rdma.FileSource
 }
 
 var _ rdma.FileSource = (*fileSource)(nil)
 
 func (f *fileSource) File() *os.File { return f.inner.File() }
-func (f *fileSource) Close() error   { return f.h.close("file source", f.inner) }
+func (f *fileSource) Close() error   { return f.p.close("file source", f.inner) }

@@ -40,33 +40,33 @@ var _ rdma.Provider = (*Provider)(nil)
 
 // Wrap wraps a provider; cfg may be nil.
 func Wrap(inner rdma.Provider, cfg *Config) *Provider {
-	h := &Provider{inner: inner}
+	p := &Provider{inner: inner}
 	if cfg != nil {
-		h.cfg = *cfg
+		p.cfg = *cfg
 	}
-	return h
+	return p
 }
 
 // Name returns the name of the wrapped provider.
-func (h *Provider) Name() string { return h.inner.Name() }
+func (p *Provider) Name() string { return p.inner.Name() }
 
 // Addrs lists the addresses of the wrapped provider.
-func (h *Provider) Addrs(ctx context.Context) ([]netip.Addr, error) { return h.inner.Addrs(ctx) }
+func (p *Provider) Addrs(ctx context.Context) ([]netip.Addr, error) { return p.inner.Addrs(ctx) }
 
 // OpenAdapter opens a wrapped adapter.
-func (h *Provider) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
-	start := h.start()
-	inner, err := h.inner.OpenAdapter(ctx, local)
-	h.control(start, "open adapter", local, err)
+func (p *Provider) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
+	start := p.start()
+	inner, err := p.inner.OpenAdapter(ctx, local)
+	p.control(start, "open adapter", local, err)
 	if err != nil {
 		return nil, err
 	}
-	return &adapter{h: h, inner: inner}, nil
+	return &adapter{p: p, inner: inner}, nil
 }
 
 // start returns the time at which a traced call began.
-func (h *Provider) start() time.Time {
-	if h.cfg.Tracer == nil {
+func (p *Provider) start() time.Time {
+	if p.cfg.Tracer == nil {
 		return time.Time{}
 	}
 	return time.Now()
@@ -76,21 +76,21 @@ func (h *Provider) start() time.Time {
 type namer interface{ String() string }
 
 // control traces a completed call; object may be nil.
-func (h *Provider) control(start time.Time, op string, object namer, err error) {
-	if h.cfg.Tracer == nil {
+func (p *Provider) control(start time.Time, op string, object namer, err error) {
+	if p.cfg.Tracer == nil {
 		return
 	}
 	e := Controlled{Op: op, Took: time.Since(start), Err: err}
 	if object != nil {
 		e.Object = object.String()
 	}
-	h.cfg.Tracer.Event(e)
+	p.cfg.Tracer.Event(e)
 }
 
 // close closes an object and traces the close.
-func (h *Provider) close(what string, c interface{ Close() error }) error {
-	start := h.start()
+func (p *Provider) close(what string, c interface{ Close() error }) error {
+	start := p.start()
 	err := c.Close()
-	h.control(start, "close "+what, nil, err)
+	p.control(start, "close "+what, nil, err)
 	return err
 }

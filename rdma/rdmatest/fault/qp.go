@@ -49,7 +49,7 @@ func barePair(q rdma.QueuePair) rdma.QueuePair {
 
 // Post posts requests with all objects unwrapped.
 func (q *queuePair) Post(reqs []rdma.Request) (int, error) {
-	if q.a.h.cfg.numbered() {
+	if q.a.p.cfg.numbered() {
 		return q.postNumbered(reqs)
 	}
 	s := q.a.scratch()
@@ -68,8 +68,8 @@ func (q *queuePair) Post(reqs []rdma.Request) (int, error) {
 
 // note counts and traces one request with the given number of data bytes.
 func (q *queuePair) note(r *rdma.Request, bytes int, act Action, err error) {
-	q.a.h.count.posted(r.Op, bytes, err)
-	if t := q.a.h.cfg.Tracer; t != nil {
+	q.a.p.count.posted(r.Op, bytes, err)
+	if t := q.a.p.cfg.Tracer; t != nil {
 		t.Event(Posted{QueuePair: q.cfg.Context, Op: r.Op, Flags: r.Flags, ID: r.ID, Bytes: bytes, Remote: r.Remote, Action: act, Err: err})
 	}
 }
@@ -98,12 +98,12 @@ func (q *queuePair) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
 	s := q.a.scratch()
 	n, err := q.inner.PostReceive(s.receives(reqs))
 	q.a.giveBack(s)
-	q.a.h.noteReceives(q.cfg.Context, reqs, n, err)
+	q.a.p.noteReceives(q.cfg.Context, reqs, n, err)
 	return n, err
 }
 
 // noteReceives counts and traces receives; n of them were taken.
-func (h *Provider) noteReceives(context uint64, reqs []rdma.ReceiveRequest, n int, err error) {
+func (p *Provider) noteReceives(context uint64, reqs []rdma.ReceiveRequest, n int, err error) {
 	for i := range reqs {
 		var refusal error
 		switch {
@@ -113,8 +113,8 @@ func (h *Provider) noteReceives(context uint64, reqs []rdma.ReceiveRequest, n in
 			return
 		}
 		bytes := lengthOf(reqs[i].SGL)
-		h.count.posted(rdma.OpReceive, bytes, refusal)
-		if t := h.cfg.Tracer; t != nil {
+		p.count.posted(rdma.OpReceive, bytes, refusal)
+		if t := p.cfg.Tracer; t != nil {
 			t.Event(Posted{QueuePair: context, Op: rdma.OpReceive, ID: reqs[i].ID, Bytes: bytes, Err: refusal})
 		}
 	}
@@ -126,7 +126,7 @@ func (q *queuePair) TrimIdle() { q.inner.TrimIdle() }
 
 // Close closes the wrapped queue pair, and then the copies of its requests' data.
 func (q *queuePair) Close() error {
-	err := q.a.h.close("queue pair", q.inner)
+	err := q.a.p.close("queue pair", q.inner)
 	q.a.pairs.retire(q)
 	q.mu.Lock()
 	defer q.mu.Unlock()

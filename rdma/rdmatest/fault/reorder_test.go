@@ -176,7 +176,7 @@ func TestShuffleMovesUnorderedWrites(t *testing.T) {
 
 // A wrapper that reorders does not claim in-order placement.
 func TestShuffleTakesTheOrderAway(t *testing.T) {
-	a := &adapter{h: Wrap(nil, &Config{Shuffle: 1}), inner: ordered{}}
+	a := &adapter{p: Wrap(nil, &Config{Shuffle: 1}), inner: ordered{}}
 	if caps := a.Info().Caps; caps != rdma.CapRead {
 		t.Errorf("capabilities %#x", caps)
 	}

@@ -52,8 +52,8 @@ type opCounters struct {
 
 // Stats returns the counts so far. Requests in progress may be in some of the counts and
 // not in others.
-func (h *Provider) Stats() Stats {
-	c := &h.count
+func (p *Provider) Stats() Stats {
+	c := &p.count
 	s := Stats{
 		Ops:         make(map[rdma.Op]OpStats, kinds),
 		Connections: c.connections.Load(), Notifications: c.notifications.Load(),

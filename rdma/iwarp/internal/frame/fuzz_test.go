@@ -24,7 +24,7 @@ func FuzzStartup(f *testing.F) {
 			b[16] &^= mpaEnhanced
 		}
 		if !bytes.Equal(again, b) {
-			t.Errorf("%x made again as %x", b, again)
+			t.Errorf("%x encodes again as %x", b, again)
 		}
 	})
 }
@@ -50,7 +50,7 @@ func FuzzFPDU(f *testing.F) {
 		}
 		payload := ulpdu[s.Size():]
 		if again := append(s.AppendTo(nil), payload...); !bytes.Equal(again, ulpdu) {
-			t.Errorf("%x made again as %x", ulpdu, again)
+			t.Errorf("%x encodes again as %x", ulpdu, again)
 		}
 		if r, err := DecodeReadRequest(payload); err == nil && !bytes.Equal(r.AppendTo(nil), payload) {
 			t.Error("read request differs")

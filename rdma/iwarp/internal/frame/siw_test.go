@@ -71,7 +71,7 @@ func TestCapturedFramesReencode(t *testing.T) {
 		again, kind := remake(t, f)
 		kinds[kind]++
 		if again != nil && !bytes.Equal(again, f.wire) {
-			t.Errorf("%s: %s\nmade again as %x\n           from %x", f.where, f.what, again, f.wire)
+			t.Errorf("%s: %s\nencodes again as %x\n            instead of %x", f.where, f.what, again, f.wire)
 		}
 	}
 	if !maps.Equal(kinds, capturedKinds) {

@@ -91,7 +91,7 @@ func TestRingKeepsEntriesAndRoom(t *testing.T) {
 			},
 			"": func(t *rapid.T) {
 				if there := r.in.Arrived(); there != (len(r.way) > 0) {
-					t.Fatalf("a look finds something: %v, with %d entries under way", there, len(r.way))
+					t.Fatalf("a look finds entries: %v, with %d entries in flight", there, len(r.way))
 				}
 			},
 		})
