@@ -2,9 +2,11 @@ package lwio_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log"
+	"os"
 
 	"lwio"
 	"lwio/lwiotest"
@@ -119,4 +121,67 @@ func ExampleClient_FS() {
 	// . true
 	// docs true
 	// docs/readme false
+}
+
+// A file appears under its name when it is complete, in place of an older one.
+func ExampleClient_CreatePending() {
+	ctx := context.Background()
+	c, stop := dial(ctx)
+	defer stop()
+
+	p, err := c.CreatePending(ctx, "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer p.Close() // deletes the file unless it was committed
+	if _, err := p.WriteAt([]byte("all of it"), 0); err != nil {
+		log.Fatal(err)
+	}
+	_, err = c.Stat(ctx, "report")
+	fmt.Println("before:", errors.Is(err, fs.ErrNotExist))
+
+	if err := p.Commit(ctx); err != nil {
+		log.Fatal(err)
+	}
+	info, err := c.Stat(ctx, "report")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("after:", info.Size(), "bytes")
+	// Output:
+	// before: true
+	// after: 9 bytes
+}
+
+// Two opens of a file take turns by a lock on its first byte.
+func ExampleFile_Lock() {
+	ctx := context.Background()
+	c, stop := dial(ctx)
+	defer stop()
+
+	first, err := c.Create(ctx, "queue")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer first.Close()
+	second, err := c.OpenFile(ctx, "queue", os.O_RDWR, 0)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer second.Close()
+
+	turn := lwio.Range{Off: 0, Len: 1}
+	if err := first.Lock(ctx, turn, lwio.LockExclusive); err != nil {
+		log.Fatal(err)
+	}
+	err = second.TryLock(ctx, turn, lwio.LockExclusive)
+	fmt.Println("locked:", errors.Is(err, lwio.ErrLocked))
+
+	if err := first.Unlock(ctx, turn); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("free:", second.Lock(ctx, turn, lwio.LockExclusive))
+	// Output:
+	// locked: true
+	// free: <nil>
 }

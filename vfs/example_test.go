@@ -56,3 +56,42 @@ func Example() {
 	// true
 	// true
 }
+
+// keep is a directory of which nothing can be deleted or renamed.
+type keep struct{ *posix.Dir }
+
+func (keep) CheckRemove(string) error { return fs.ErrPermission }
+
+// A backend of one's own can change the behaviour of another one.
+func ExampleBackend() {
+	dir, err := os.MkdirTemp("", "vfs")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	backend, err := posix.OpenDir(dir)
+	if err != nil {
+		panic(err)
+	}
+	files, err := vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "archive", Backend: keep{backend}}}})
+	if err != nil {
+		panic(err)
+	}
+	defer files.Close()
+
+	req := vfs.OpenRequest{Share: "archive", Path: "2026.log", Access: vfs.GenericWrite, Disposition: vfs.Create}
+	o, action, err := files.Open(req)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("created:", action == vfs.Created)
+	o.Close()
+
+	req.Access, req.Disposition = vfs.Delete, vfs.OpenExisting
+	_, _, err = files.Open(req)
+	fmt.Println("refused:", errors.Is(err, fs.ErrPermission))
+
+	// Output:
+	// created: true
+	// refused: true
+}
