@@ -187,7 +187,7 @@ func TestListenerClosedForRDMA(t *testing.T) {
 	})
 }
 
-// TestHostileRequests sends invalid private data to a listener, which goes on.
+// TestHostileRequests sends invalid private data to a listener: the listener goes on.
 func TestHostileRequests(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		l := listenOn(t, &ListenConfig{Config: with(provider()), Backlog: 1, Admit: func(r *Request) bool {
@@ -235,8 +235,8 @@ func TestHostileRequests(t *testing.T) {
 	})
 }
 
-// TestSilentDialersLoseTheirPlace sends requests without a negotiation: they have a place in
-// the backlog for HandshakeTimeout at most.
+// TestSilentDialersLoseTheirPlace sends requests without a negotiation: each has a place in
+// the backlog for at most HandshakeTimeout.
 func TestSilentDialersLoseTheirPlace(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		cfg := with(provider())
@@ -268,7 +268,7 @@ func TestSilentDialersLoseTheirPlace(t *testing.T) {
 			accepted <- err
 		}()
 		d := &Dialer{Config: with(provider())}
-		for { // until the listener has freed the place, and does not give this one up as well
+		for { // until the listener has freed the place, and does not end this connection too
 			c, err := d.DialConn(t.Context(), "tcp", l.Addr().String())
 			if err == nil {
 				_, err = c.Read(make([]byte, 1))

@@ -13,7 +13,7 @@ import (
 // TestWatchAddressesNotifies brings an interface up in a network namespace of its own.
 func TestWatchAddressesNotifies(t *testing.T) {
 	done := make(chan error, 1)
-	go func() { // on a thread that ends with it, and the namespace with that
+	go func() { // on a thread of its own; the thread and the namespace end with the goroutine
 		runtime.LockOSThread()
 		done <- bringUp(t)
 	}()
@@ -25,8 +25,8 @@ func TestWatchAddressesNotifies(t *testing.T) {
 	}
 }
 
-// bringUp makes a namespace of the thread, and checks that watchAddresses notifies when the
-// loopback interface comes up and gets its addresses.
+// bringUp makes a network namespace for the thread. It checks that watchAddresses notifies
+// when the loopback interface comes up and gets its addresses.
 func bringUp(t *testing.T) error {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return err

@@ -15,9 +15,9 @@ import (
 	"lwio/rdma/shm"
 )
 
-// TestBulkMemory has a thousand connections write large data in both directions that is not
-// read yet: together they take no more memory for it than both sides allow, and connections
-// without such memory deliver their data too.
+// TestBulkMemory has a thousand connections write large data in both directions, which is
+// not read yet. All connections together take no more memory for large data than both sides
+// allow. Connections without memory for large data deliver their data too.
 func TestBulkMemory(t *testing.T) {
 	const limit = 24 << 20 // of each side: for 16 connections
 	n := connections(t, 1000)
@@ -84,7 +84,7 @@ func TestBulkMemory(t *testing.T) {
 	if err := errors.Join(d.Drain(t.Context()), l.Drain(t.Context())); err != nil {
 		t.Error(err)
 	}
-	// All of the memory is free again: it serves as many connections as it is for.
+	// All memory is free again: as many connections as fit into the limit can use it.
 	for range limit / (3 << 19) {
 		c, a := pairOf(t, d, l)
 		for _, end := range []*Conn{c, a} {

@@ -13,7 +13,7 @@ import (
 	"lwio/rdma/rdmatest/fault"
 )
 
-// stopper stops the side of a provider, like a process that is stopped.
+// stopper stops one side of a provider, as if its process were stopped.
 type stopper struct {
 	mu      sync.Mutex
 	stopped chan struct{} // nil: the side runs
@@ -106,7 +106,8 @@ func isClosing(c *Conn) bool {
 	return errors.Is(err, net.ErrClosed)
 }
 
-// TestListenerDrainWaits drains a listener whose accepted connection is still delivering.
+// TestListenerDrainWaits drains a listener with a closed connection that is still
+// delivering: Drain waits.
 func TestListenerDrainWaits(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		var peer stopper

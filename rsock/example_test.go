@@ -13,8 +13,7 @@ import (
 	"lwio/rsock"
 )
 
-// An HTTP server and a client of it speak over RDMA when their listener and their dialer
-// are exchanged.
+// An HTTP server and its client use RDMA after their listener and their dialer are replaced.
 func Example() {
 	cfg := &rsock.Config{Providers: []rdma.Provider{shm.New(nil), iwarp.New(nil)}}
 

@@ -18,7 +18,7 @@ import (
 // errBroken is the error of a broken provider.
 var errBroken = errors.New("the device is on fire")
 
-// TestFallbackToTCP has every failure that leads to TCP. [WSD §3.1]
+// TestFallbackToTCP causes each failure after which a dial goes on with TCP. [WSD §3.1]
 func TestFallbackToTCP(t *testing.T) {
 	cases := []struct {
 		name   string
@@ -124,8 +124,8 @@ func acceptAs(t *testing.T, in *verbs.Incoming, private []byte) {
 	}
 }
 
-// TestFinalErrors has every failure that does not lead to TCP: the rejections of an RDMA
-// listener, and a host that cannot be reached. [WSD §3.1]
+// TestFinalErrors causes each failure after which TCP is not tried: the rejections of an
+// RDMA listener, and a host that cannot be reached. [WSD §3.1]
 func TestFinalErrors(t *testing.T) {
 	reject := func(why rejection) func(*testing.T, *verbs.Incoming) {
 		return func(t *testing.T, in *verbs.Incoming) {
@@ -173,7 +173,8 @@ func TestFinalErrors(t *testing.T) {
 						t.Errorf("the error is %#v", err)
 					}
 				}
-				// An earlier TCP connection has been counted when this one is.
+				// The listener counts connections in order, so all earlier
+				// TCP connections are counted now.
 				d := new(Dialer)
 				last, err := d.Dial("tcp", l.Addr().String())
 				if err != nil {
@@ -191,8 +192,8 @@ func TestFinalErrors(t *testing.T) {
 	})
 }
 
-// TestHostUnreachableElsewhere has an RDMA listener at another address than the destination:
-// its error does not concern TCP.
+// TestHostUnreachableElsewhere has the RDMA listener at an address that is not the
+// destination: if the address cannot be reached, TCP is tried.
 func TestHostUnreachableElsewhere(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		p := &altered{Provider: provider(), connect: rdma.StatusHostUnreachable}
@@ -218,8 +219,7 @@ func TestNoProviderIsConfigured(t *testing.T) {
 	wantIs(t, err, ErrNoRDMA)
 }
 
-// TestCanceledDialEndsWithoutTCP cancels a dial, which ends at once and does not go on with
-// TCP.
+// TestCanceledDialEndsWithoutTCP cancels a dial: it ends at once, and TCP is not tried.
 func TestCanceledDialEndsWithoutTCP(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		l := countTCP(t, "127.0.0.1:0")
@@ -236,8 +236,8 @@ func TestCanceledDialEndsWithoutTCP(t *testing.T) {
 	})
 }
 
-// TestHalfOfTheTimeIsForTCP limits the time of a dial: RDMA gets half of it. The clock is that
-// of the test.
+// TestHalfOfTheTimeIsForTCP limits the time of a dial: RDMA gets half of it. The test has a
+// clock of its own.
 func TestHalfOfTheTimeIsForTCP(t *testing.T) {
 	const limit = 2 * time.Hour
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
@@ -273,8 +273,9 @@ func TestHalfOfTheTimeIsForTCP(t *testing.T) {
 	})
 }
 
-// TestUnresponsiveListenerIsSkipped dials an RDMA listener that does not answer: the second
-// dial does not wait for it again, until RetryInterval is over, or if RDMA is required.
+// TestUnresponsiveListenerIsSkipped dials an RDMA listener that does not answer: until
+// RetryInterval is over, later dials do not wait for the listener. A dial that requires RDMA
+// tries it again.
 func TestUnresponsiveListenerIsSkipped(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		l := countTCP(t, "127.0.0.1:0")

@@ -19,7 +19,8 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// eachProvider runs a test with each provider that works here, made anew by provider.
+// eachProvider runs a test with each provider that works on this system. provider makes a
+// new provider.
 func eachProvider(t *testing.T, test func(t *testing.T, provider func() rdma.Provider)) {
 	t.Run("iwarp", func(t *testing.T) {
 		test(t, func() rdma.Provider { return iwarp.New(nil) })
@@ -47,7 +48,7 @@ type altered struct {
 	addrs   func() ([]netip.Addr, error)
 	open    func() error
 	caps    rdma.Caps // removed
-	connect error     // of every connector
+	connect error     // returned by Connect of all connectors
 	waits   bool      // connectors get no answer
 }
 
@@ -138,7 +139,7 @@ func countTCP(t *testing.T, address string) *counting {
 	return l
 }
 
-// listenTCP listens by TCP at a port for which an RDMA listener would have its port.
+// listenTCP listens by TCP at a port whose RDMA port is free too.
 func listenTCP(t *testing.T, network, address string) *net.TCPListener {
 	t.Helper()
 	for {

@@ -11,8 +11,8 @@ import (
 	"lwio/rdma"
 )
 
-// TestReadTimeoutAllocatesOnce reads after the deadline: the error is that of package net, and
-// is allocated only once.
+// TestReadTimeoutAllocatesOnce reads after the deadline: the error is an error of package
+// net, and is allocated only once.
 func TestReadTimeoutAllocatesOnce(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		l := listenOn(t, &ListenConfig{Config: with(provider())}, "127.0.0.1:0")
@@ -29,7 +29,7 @@ func TestReadTimeoutAllocatesOnce(t *testing.T) {
 			t.Errorf("read: %#v", err)
 		}
 		n := 1.0
-		for i := 0; i < 10 && n >= 1; i++ { // other goroutines allocate, too, now and then
+		for i := 0; i < 10 && n >= 1; i++ { // other goroutines sometimes allocate too
 			n = testing.AllocsPerRun(100, func() { _, _ = c.Read(buf) })
 		}
 		if n >= 1 && !raceEnabled {

@@ -48,7 +48,7 @@ func TestRequireRDMAResetsTCP(t *testing.T) {
 func TestPortZeroFindsFreeRDMAPort(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		var taken, refused []netip.AddrPort
-		ours := false // else another program has that port already
+		ours := false // false: another program has the port already
 		p := provider()
 		cfg := with(p)
 		cfg.RDMAAddr = func(fabric string, tcp netip.AddrPort) netip.AddrPort {
@@ -185,8 +185,8 @@ func TestFailedListenersAreRetried(t *testing.T) {
 	})
 }
 
-// TestListenerSurvivesProviderFailure has a provider fail to accept for a while: the listener
-// accepts later connections.
+// TestListenerSurvivesProviderFailure has a provider fail to accept some connections: the
+// listener accepts later connections.
 func TestListenerSurvivesProviderFailure(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		var fails atomic.Bool
@@ -203,7 +203,7 @@ func TestListenerSurvivesProviderFailure(t *testing.T) {
 		l := listenOn(t, &ListenConfig{Config: with(p)}, "127.0.0.1:0")
 		d := &Dialer{Config: with(provider())}
 		pairOf(t, d, l)
-		for opened.Load() < 3 { // the listener's own, and one for each connection
+		for opened.Load() < 3 { // one adapter of the listener, and one for each connection
 			time.Sleep(time.Millisecond)
 		}
 		fails.Store(true)
@@ -215,8 +215,8 @@ func TestListenerSurvivesProviderFailure(t *testing.T) {
 	})
 }
 
-// TestListenerFollowsNotifications notifies a listener of address changes: it follows them long
-// before RefreshInterval is over. [WSD §1]
+// TestListenerFollowsNotifications notifies a listener of address changes: the listener
+// follows the changes before RefreshInterval is over. [WSD §1]
 func TestListenerFollowsNotifications(t *testing.T) {
 	var mu sync.Mutex
 	list := []string{"127.0.0.1"}

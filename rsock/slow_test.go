@@ -43,8 +43,8 @@ func TestSlowAdmitDelaysNoOther(t *testing.T) {
 	echo(t, slow, b)
 }
 
-// TestDecidingIsBounded opens many TCP connections: Admit is called for a bounded number at a
-// time, and for the others later.
+// TestDecidingIsBounded opens many TCP connections: Admit runs for a bounded number of them
+// at a time, and for all of them in the end.
 func TestDecidingIsBounded(t *testing.T) {
 	const more = 8
 	var now, most atomic.Int64
@@ -83,8 +83,8 @@ func TestDecidingIsBounded(t *testing.T) {
 	}
 }
 
-// TestCloseWhileDecidingOverTCP closes while Admit runs: Close waits for it, and resets the
-// connection that it admits then.
+// TestCloseWhileDecidingOverTCP closes while Admit runs: Close waits for Admit, and resets
+// the admitted connection.
 func TestCloseWhileDecidingOverTCP(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan struct{})
 	l := listenOn(t, &ListenConfig{Admit: func(*Request) bool {
@@ -111,7 +111,8 @@ func TestCloseWhileDecidingOverTCP(t *testing.T) {
 }
 
 // TestSlowProviderDelaysNoOther has a provider open slowly: other providers and the rest of
-// the router go on; calls that need it wait within their contexts, and share it then.
+// the router go on. Calls that need the slow provider wait within their contexts, and share
+// it after the open.
 func TestSlowProviderDelaysNoOther(t *testing.T) {
 	opening, opened := make(chan struct{}, 2), make(chan struct{})
 	slow := &altered{Provider: iwarp.New(nil), name: "slow", open: func() error {
@@ -186,8 +187,8 @@ func TestFailedProviderIsOpenedAgain(t *testing.T) {
 	l.release()
 }
 
-// TestSlowAddressesUseOldTable reads the addresses slowly: the old table stays in use; without
-// one, a dial waits within its context.
+// TestSlowAddressesUseOldTable reads the addresses slowly: the old table stays in use.
+// Without an old table a dial waits within its context.
 func TestSlowAddressesUseOldTable(t *testing.T) {
 	reading, read := make(chan struct{}), make(chan struct{})
 	r := newRouter(&Config{RefreshInterval: time.Hour, hostPrefixes: func() ([]netip.Prefix, error) {
@@ -253,8 +254,8 @@ func TestCanceledReadIsNotCached(t *testing.T) {
 	}
 }
 
-// TestCloseWhileProviderOpens lists the RDMA listeners and closes while a provider opens, which
-// is closed too.
+// TestCloseWhileProviderOpens lists the RDMA listeners and closes the Listener while a
+// provider opens: the provider is closed too.
 func TestCloseWhileProviderOpens(t *testing.T) {
 	opening, opened := make(chan struct{}), make(chan struct{})
 	var tries atomic.Int64

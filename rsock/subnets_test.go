@@ -162,7 +162,7 @@ func TestDefaultRDMAAddr(t *testing.T) {
 	}
 }
 
-// TestSubnetTableIsRenewed makes the table anew when it is too old and after invalidate; if
+// TestSubnetTableIsRenewed reads the table again when it is too old and after invalidate. If
 // that fails, the old table stays in use.
 func TestSubnetTableIsRenewed(t *testing.T) {
 	reads, fail := 0, false
@@ -215,8 +215,8 @@ func TestUnknownHostAddressesLeadToTCP(t *testing.T) {
 	wantIs(t, reasonOf(t, c, "roce"), errBroken)
 }
 
-// TestDialEndpoints tries, inside the host, a listener that is bound to the address before one
-// that is not.
+// TestDialEndpoints lists, inside the host, the listener at the address before the listener
+// at all addresses.
 func TestDialEndpoints(t *testing.T) {
 	cfg := (*Config)(nil).withDefaults()
 	for _, c := range []struct {

@@ -15,8 +15,8 @@ import (
 const bulk = stagePieces * stageSize
 
 // TestStreamWithoutBudgetUsesMessages has two connections share memory that is enough for
-// one: the other moves its large data in control messages, in all calls, until the memory is
-// free again.
+// one connection. The second connection moves its large data in control messages, in all
+// calls, until the memory is free again.
 //
 // Source: [WSD §5.1], [WSD §5.4]
 func TestStreamWithoutBudgetUsesMessages(t *testing.T) {
@@ -103,8 +103,8 @@ func TestReaderWithoutBudgetUsesControlBuffers(t *testing.T) {
 	})
 }
 
-// TestDrainIsCountedInBudget closes with large data on offer. A side with memory fetches it,
-// and counts it; on a side without memory the program has to read it.
+// TestDrainIsCountedInBudget closes while large data is offered. A side with memory fetches
+// the data and counts it. On a side without memory the program has to read the data.
 //
 // Source: [WSD §7]
 func TestDrainIsCountedInBudget(t *testing.T) {
@@ -154,8 +154,8 @@ func TestFailedAllocationReturnsBudget(t *testing.T) {
 	}
 }
 
-// TestIdleStreamReturnsBudget leaves a connection idle after large data, and another gets its
-// memory.
+// TestIdleStreamReturnsBudget leaves a connection idle after large data: another connection
+// gets its memory.
 func TestIdleStreamReturnsBudget(t *testing.T) {
 	f := fabrics()[0]
 	budget := NewBudget(bulk)

@@ -2,8 +2,8 @@ package stream
 
 import "testing"
 
-// TestChunksFitTheirSize makes chunks of all sizes: each has room, and its memory is pooled
-// only with chunks of its size.
+// TestChunksFitTheirSize makes chunks of all sizes: each chunk has enough room, and is
+// pooled only with chunks of its size.
 func TestChunksFitTheirSize(t *testing.T) {
 	for n, size := range map[int]int{
 		1: smallChunk, smallChunk: smallChunk, smallChunk + 1: largeChunk, largeChunk: largeChunk,

@@ -8,8 +8,8 @@ import (
 )
 
 // TestCloseWaitsForPeerWrites closes while the peer writes to memory of the stream: the
-// shutdown is sent only after the peer has written, as it may disconnect after that, and the
-// memory is freed.
+// shutdown is sent only after the peer has written. After the shutdown the peer may
+// disconnect, and the memory is freed.
 //
 // Source: [WSD §7]
 func TestCloseWaitsForPeerWrites(t *testing.T) {
@@ -17,7 +17,7 @@ func TestCloseWaitsForPeerWrites(t *testing.T) {
 		s, r := greeted(t, f, Config{NoRead: true, Linger: patience}, true)
 		read := make(chan error, 1)
 		go func() {
-			_, err := s.Read(make([]byte, 100)) // not enough to be written to
+			_, err := s.Read(make([]byte, 100)) // too small for a write of the peer
 			read <- err
 		}()
 		r.sendMessage(Message{Type: TypeOffer, Credits: 1, Transfer: 1, Total: 1000})

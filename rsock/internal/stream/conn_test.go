@@ -24,8 +24,8 @@ func TestConnectionKeepsFirstFailure(t *testing.T) {
 	})
 }
 
-// TestDepthFollowsAdapters fetches one at a time where a read is a mere copy or the peer
-// writes, and several where reads have a delay.
+// TestDepthFollowsAdapters allows one fetch at a time if a read is a copy in memory or the
+// peer writes, and several fetches if reads have a delay.
 func TestDepthFollowsAdapters(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{passive: Config{NoRead: true}})

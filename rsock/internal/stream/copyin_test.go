@@ -32,8 +32,8 @@ func TestReadFromAndWriteTo(t *testing.T) {
 	})
 }
 
-// TestSilentReadFromHoldsNoStage has a ReadFrom wait for a source that returned much and then
-// nothing, as in a proxy: it holds no memory for large data meanwhile.
+// TestSilentReadFromHoldsNoStage has a ReadFrom wait for a source that returned much data
+// and then none, as in a proxy: the ReadFrom holds no memory for large data while it waits.
 func TestSilentReadFromHoldsNoStage(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
@@ -52,7 +52,7 @@ func TestSilentReadFromHoldsNoStage(t *testing.T) {
 			t.Fatalf("read: %v", err)
 		}
 		for end := time.Now().Add(patience); a.Stats().RDMAWritten == 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) { // it is counted when the peer may have read it already
+			if time.Now().After(end) { // the peer may have read the data before the count changes
 				t.Fatal("no data went by RDMA")
 			}
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestConcurrentWriteTo runs a second WriteTo while the first uses fetched data: no data is
-// fetched into the same memory, although the second takes the data that follows and returns.
+// TestConcurrentWriteTo runs a second WriteTo while the first uses fetched data. The second
+// takes the data that follows, and no data is fetched into the memory that the first uses.
 func TestConcurrentWriteTo(t *testing.T) {
 	a, b := pair(t, fabrics()[0], setup{active: Config{Threshold: 8 << 10}})
 	first, second, third := pattern(40000), []byte("between"), pattern(50000)
@@ -56,8 +56,8 @@ func TestConcurrentWriteTo(t *testing.T) {
 	}
 }
 
-// stopWriter keeps the written data. Its call number at blocks before that until out is
-// closed; 0 blocks none.
+// stopWriter keeps the written data. Its call number at blocks until out is closed, before
+// it keeps the data. With 0 no call blocks.
 type stopWriter struct {
 	at      int
 	in, out chan struct{}

@@ -38,7 +38,7 @@ func (m *creditModel) send(i int, k class) bool {
 	return true
 }
 
-// deliver receives the first message at side i, and answers like a stream.
+// deliver receives the first message at side i, and answers as a stream does.
 func (m *creditModel) deliver(t *rapid.T, i int) bool {
 	if len(m.wire[i]) == 0 {
 		return false
@@ -101,9 +101,9 @@ func (m *creditModel) settle(t *rapid.T) {
 	}
 }
 
-// TestCreditsNeverDeadlock sends and receives at random. In every state, with programs that do not read and
-// both windows full, each side can still send passing messages without limit; and if one
-// program reads, the other side can send data.
+// TestCreditsNeverDeadlock sends and receives at random. In every state each side can send
+// passing messages without limit, even if no program reads and both windows are full. If one
+// program reads, the peer can send data.
 //
 // Source: [WSD §4 credit rules]
 func TestCreditsNeverDeadlock(t *testing.T) {

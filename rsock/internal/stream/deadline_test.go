@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestLastDeadlineCounts sets deadlines at random: the last one that was set counts, and each
-// that passes wakes the calls. The clock is that of the test.
+// TestLastDeadlineCounts sets deadlines at random: the last deadline replaces all earlier
+// ones, and a deadline that passes wakes the calls. The test has a clock of its own.
 func TestLastDeadlineCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const tick = time.Second

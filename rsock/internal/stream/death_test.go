@@ -17,9 +17,9 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// TestCutAtEveryRequest cuts the connection before each request of one side in turn, and then
-// of the other, during an exchange with all calls. The calls of both sides end, the read data
-// is the beginning of the written data, and no memory stays allocated.
+// TestCutAtEveryRequest runs an exchange with all calls many times. Each time it cuts the
+// connection before another request of one of the sides. The calls of both sides end, the
+// read data is the beginning of the written data, and no memory stays allocated.
 //
 // Source: [WSD §7]
 func TestCutAtEveryRequest(t *testing.T) {
@@ -28,7 +28,7 @@ func TestCutAtEveryRequest(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				size := 60000
 				if name == "messages" {
-					size = 6000 // which makes enough of them, all alike
+					size = 6000 // enough messages, all of the same kind
 				}
 				for _, active := range []bool{true, false} {
 					n := uint64(1)
@@ -229,8 +229,8 @@ func TestCallsAfterCloseFail(t *testing.T) {
 	}
 }
 
-// TestCloseDuringReadFrom closes while the source of a ReadFrom, which has memory of the
-// stream, blocks; and while the destination of a WriteTo blocks.
+// TestCloseDuringReadFrom closes while the source of a ReadFrom and the destination of a
+// WriteTo block. Both calls use memory of the stream.
 func TestCloseDuringReadFrom(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})

@@ -40,9 +40,9 @@ func exact(t *testing.T, s *Stream, n int) {
 	}
 }
 
-// TestReceiveIsPostedAfterAnswer reads messages: the receive of a message that completed a
-// Read is posted by the poll after the answer, and its credit is not granted before; an answer
-// that needs the credit posts it at once. Only the test polls.
+// TestReceiveIsPostedAfterAnswer reads messages. The receive of a message that completed a
+// Read is posted by the poll after the answer, and its credit is not granted before. An
+// answer that needs the credit posts the receive at once. Only the test polls.
 //
 // Source: [WSD §4 credit rules]
 func TestReceiveIsPostedAfterAnswer(t *testing.T) {

@@ -82,8 +82,8 @@ func TestManySilentReaders(t *testing.T) {
 	})
 }
 
-// TestDraftIsFreedAfterRead returns no data, an end, or data that cannot be sent to a ReadFrom
-// with a draft: its buffer is free again.
+// TestDraftIsFreedAfterRead has the source of a ReadFrom with a draft return no data, an
+// end, or data that cannot be sent: the buffer is free again.
 func TestDraftIsFreedAfterRead(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, _ := pair(t, f, setup{})

@@ -15,7 +15,7 @@ import (
 )
 
 // TestFailureDuringFetch fails the stream while a Read starts a fetch into its memory: the
-// Read returns the data it had before, and not while the fetch is in flight.
+// Read returns the data from before the fetch, and only after the fetch has ended.
 //
 // Source: [WSD §5.2]
 func TestFailureDuringFetch(t *testing.T) {
@@ -48,8 +48,8 @@ func TestFailureDuringFetch(t *testing.T) {
 	})
 }
 
-// TestFailureOfFetches has a Read fetch several offers whose memory is deregistered: none of
-// them comes, and Read returns an error.
+// TestFailureOfFetches has a Read fetch several offers whose memory is deregistered: no data
+// comes, and Read returns an error.
 //
 // Source: [WSD §5.2]
 func TestFailureOfFetches(t *testing.T) {
@@ -74,8 +74,9 @@ func TestFailureOfFetches(t *testing.T) {
 	})
 }
 
-// failingReads is a provider whose completion queues hold the results of RDMA Reads back until
-// there are held of them. The oldest of them has failed, and the others have succeeded.
+// failingReads is a provider whose completion queues hold the results of RDMA Reads back
+// until there are held of them. The oldest Read has failed, and all other Reads have
+// succeeded.
 type failingReads struct {
 	rdma.Provider
 	held int
@@ -126,8 +127,9 @@ func (q *failingQueue) Poll(results []rdma.Result) (int, error) {
 	return len(passed), err
 }
 
-// TestNoDataBehindFailedFetch has a Read fetch one offer in several parts: the first part fails
-// and the others come. The Read returns no byte of the parts behind the missing part.
+// TestNoDataBehindFailedFetch has a Read fetch one offer in several parts: the first part
+// fails and all other parts come. The Read returns no byte of the parts behind the missing
+// part.
 //
 // Source: [WSD §5.2]
 func TestNoDataBehindFailedFetch(t *testing.T) {

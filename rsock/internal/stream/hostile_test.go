@@ -22,7 +22,8 @@ type raw struct {
 	sequence uint32
 }
 
-// rawBuffers and rawSize are its receive buffers; the last buffer of area is for sending.
+// rawBuffers and rawSize are the number and the size of the receive buffers of raw. The last
+// buffer of area is for sending.
 const rawBuffers, rawSize = 32, 4096
 
 func newRaw(tb testing.TB, sock *verbs.Socket) (*raw, error) {
@@ -174,7 +175,7 @@ func outcome(s *Stream) error {
 type onlyReader struct{ io.Reader }
 
 // TestViolationsEndStream violates each rule of an established session: the stream ends with
-// ErrProtocol, and so does the connection.
+// ErrProtocol, and the connection ends.
 //
 // Source: [WSD §4], [WSD §5]
 func TestViolationsEndStream(t *testing.T) {
@@ -290,7 +291,8 @@ func TestViolationsEndStream(t *testing.T) {
 	}
 }
 
-// outcomeOf reads until the stream has failed, also behind the end of the peer's.
+// outcomeOf reads until the stream has failed. It does not stop at the end of the peer's
+// stream.
 func outcomeOf(s *Stream) error {
 	err := outcome(s)
 	if err != nil {
@@ -300,8 +302,8 @@ func outcomeOf(s *Stream) error {
 	return s.c.failure()
 }
 
-// TestCreditOverrun sends more messages than there are credits for, to a program that does
-// not read: no more than the window is kept.
+// TestCreditOverrun sends more messages than the credits allow to a program that does not
+// read: the stream keeps no more messages than the window.
 func TestCreditOverrun(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		s, r := greeted(t, f, Config{}, true)
@@ -321,7 +323,7 @@ func TestCreditOverrun(t *testing.T) {
 	})
 }
 
-// TestOffersOverrun offers more than may be unfinished.
+// TestOffersOverrun sends more offers than may be unfinished.
 func TestOffersOverrun(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		s, r := greeted(t, f, Config{}, true)
@@ -373,8 +375,8 @@ func TestBadNegotiation(t *testing.T) {
 	}
 }
 
-// FuzzStream sends any messages after the negotiation: the stream goes on or ends, and closes
-// in time.
+// FuzzStream sends random messages after the negotiation: the stream goes on or ends, and
+// closes in time.
 func FuzzStream(f *testing.F) {
 	for _, g := range golden {
 		m := g.m

@@ -14,7 +14,7 @@ func looseInput() (*input, *connection) {
 }
 
 // TestInputFillsTargetFirst copies data to the memory of a Read that waits, and keeps the
-// rest for the next.
+// rest for the next Read.
 //
 // Source: [WSD §5.1]
 func TestInputFillsTargetFirst(t *testing.T) {

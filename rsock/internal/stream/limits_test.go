@@ -17,7 +17,8 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// TestThresholdWithoutProviderValue uses a threshold of 1 byte if the provider has none.
+// TestThresholdWithoutProviderValue uses a threshold of 1 byte if the provider has no
+// threshold.
 func TestThresholdWithoutProviderValue(t *testing.T) {
 	if got := (Config{}).withDefaults(verbs.Options{}).Threshold; got != 1 {
 		t.Errorf("a threshold of %d bytes", got)
@@ -47,7 +48,7 @@ func TestThresholdSelectsRDMA(t *testing.T) {
 	})
 }
 
-// variants are the configurations of two sides that select the way of large data.
+// variants are the configurations of two sides for each way of large data.
 var variants = map[string][2]Config{
 	"messages": {{Threshold: 1 << 30, ReceiveBuffers: minBuffers, BufferSize: minBufferSize}, {Threshold: 1 << 30, ReceiveBuffers: minBuffers, BufferSize: minBufferSize}},
 	"reads":    {{}, {}},
@@ -55,8 +56,9 @@ var variants = map[string][2]Config{
 	"mixed":    {{NoRead: true}, {ReceiveBuffers: minBuffers}},
 }
 
-// TestFullWindowsDoNotDeadlock writes on both sides without reads until all credits are used; then one side
-// reads, and the Write of the other must end although that of the reading side is stuck.
+// TestFullWindowsDoNotDeadlock writes on both sides without reads until all credits are
+// used; then one side reads, and the Write of its peer must end, although the Write of the
+// reading side still waits.
 //
 // Source: [WSD §4 credit rules]
 func TestFullWindowsDoNotDeadlock(t *testing.T) {
@@ -133,8 +135,8 @@ func (a scarceAdapter) RegisterMemory(ctx context.Context, buf []byte, access rd
 	return a.Adapter.RegisterMemory(ctx, buf, access)
 }
 
-// TestNoBuffersFailsLargeWrites has no memory for a while: large writes fail, small ones do
-// not, a side that reads still reads, and the stream goes on afterwards.
+// TestNoBuffersFailsLargeWrites has no memory for some time: large writes fail, small writes
+// succeed, and a side that reads still reads. The stream goes on afterwards.
 //
 // Source: [WSD §5.4]
 func TestNoBuffersFailsLargeWrites(t *testing.T) {
@@ -156,8 +158,8 @@ func TestNoBuffersFailsLargeWrites(t *testing.T) {
 	})
 }
 
-// TestNoBuffersForPeerWrites has no memory on a side that cannot read: the write of the other
-// side fails.
+// TestNoBuffersForPeerWrites has no memory on a side that cannot read: the write of the peer
+// fails.
 //
 // Source: [WSD §5.4]
 func TestNoBuffersForPeerWrites(t *testing.T) {
@@ -195,8 +197,8 @@ func TestNoBuffersForPeerWrites(t *testing.T) {
 	})
 }
 
-// TestWriteTimeoutCountsBytes gives a large write up in the middle: it returns how many bytes
-// went, and the next write continues there.
+// TestWriteTimeoutCountsBytes ends a large write in the middle: the write returns how many
+// bytes it sent, and the next write continues there.
 //
 // Source: [WSD §7]
 func TestWriteTimeoutCountsBytes(t *testing.T) {
@@ -234,7 +236,7 @@ func TestWriteTimeoutCountsBytes(t *testing.T) {
 
 type onlyWriter struct{ io.Writer }
 
-// TestIdleStreamFreesMemory leaves a connection idle after large data.
+// TestIdleStreamFreesMemory leaves a connection idle after large data: its memory is freed.
 func TestIdleStreamFreesMemory(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
@@ -330,8 +332,8 @@ func callWaits(method string) bool {
 	return false
 }
 
-// TestCloseSmallReads closes with more data on offer than the peer's provider reads at once:
-// the peer's program reads all of it.
+// TestCloseSmallReads closes while it offers more data than the peer's provider reads at
+// once: the peer's program reads all data.
 func TestCloseSmallReads(t *testing.T) {
 	a, b := pair(t, fabrics()[0], setup{passiveVerbs: &verbs.Config{MaxRdmaSize: 64 << 10}})
 	data := pattern(300 << 10)

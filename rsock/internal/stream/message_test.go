@@ -59,8 +59,8 @@ func unhex(t testing.TB, s string) []byte {
 	return b
 }
 
-// TestMessageRoundTrip encodes and decodes every type, and refuses every prefix and every
-// byte behind a message.
+// TestMessageRoundTrip encodes and decodes every type. It refuses every prefix of a message,
+// and a message with a byte behind it.
 //
 // Source: [WSD §4]
 func TestMessageRoundTrip(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 )
 
 // TestRandomWritesAndReads writes on both sides at once with random sizes, some with a
-// deadline, and reads with random sizes, until the half-close of each. Each side must read the
-// bytes that the other reports as written.
+// deadline, and reads with random sizes, until the half-close of each. Each side must read
+// the bytes that its peer reports as written.
 func TestRandomWritesAndReads(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		rapid.Check(t, func(rt *rapid.T) {

@@ -8,7 +8,7 @@ import (
 )
 
 // TestOffersStayWithinPeerLimit writes to a peer that takes one unfinished offer: the next
-// offer comes after the first is done.
+// offer comes after the end of the first.
 //
 // Source: [WSD §5.2]
 func TestOffersStayWithinPeerLimit(t *testing.T) {
@@ -28,10 +28,10 @@ func TestOffersStayWithinPeerLimit(t *testing.T) {
 			r.quiet("although the peer takes no further offer")
 			r.sendMessage(Message{Type: TypeDone, Flags: FlagYours, Transfer: id, Total: offer.Total - uint64(len(offer.Payload))})
 			if total := offer.Total; id == 1 && total == 2*stageSize {
-				break // all of the data in one offer
+				break // all data in one offer
 			}
 		}
-		s.c.fail(errClosed) // the rest is of no interest
+		s.c.fail(errClosed) // the rest does not matter
 		<-written
 	})
 }

@@ -73,7 +73,7 @@ func fabrics() []fabric {
 	}
 }
 
-// onFabrics runs a test on all of them.
+// onFabrics runs a test on all fabrics.
 func onFabrics(t *testing.T, test func(t *testing.T, f fabric)) {
 	for _, f := range fabrics() {
 		t.Run(f.name, func(t *testing.T) { test(t, f) })

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// TestBulkRun counts data that moves in one direction in large parts, without any in the other.
+// TestBulkRun counts data that moves in one direction in large parts, without data in the
+// opposite direction.
 func TestBulkRun(t *testing.T) {
 	var in, out bulkRun
 	for i, c := range []struct {
@@ -35,7 +36,7 @@ func TestBulkRun(t *testing.T) {
 	}
 }
 
-// TestSpinnerLimits polls never, for the limit, or always.
+// TestSpinnerLimits polls again never, until the limit, or always.
 func TestSpinnerLimits(t *testing.T) {
 	never := spinner{}
 	if never.again() {

@@ -2,8 +2,8 @@ package stream
 
 import "testing"
 
-// TestStagePiecesAreExclusive takes all pieces of a stage, and frees the memory only when
-// they are back and unused since the last trim.
+// TestStagePiecesAreExclusive takes all pieces of a stage. The memory is freed only when all
+// pieces are back and were not used since the last trim.
 func TestStagePiecesAreExclusive(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		budget := NewBudget(stagePieces * stageSize)

@@ -85,7 +85,8 @@ func TestCloseWriteEndsStream(t *testing.T) {
 	})
 }
 
-// TestCloseDeliversWrittenData closes right after a write whose data the peer has not read.
+// TestCloseDeliversWrittenData closes directly after a write whose data the peer has not
+// read.
 func TestCloseDeliversWrittenData(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
@@ -163,8 +164,8 @@ func TestReadFetchesTwoOffersAtOnce(t *testing.T) {
 	})
 }
 
-// TestFetchesFitSmallQueues has few requests that may be pending: a Read starts no more
-// fetches than there is room for beside control messages and RDMA Writes.
+// TestFetchesFitSmallQueues allows few pending requests: a Read leaves room for control
+// messages and RDMA Writes, and starts no more fetches than the rest of the queue takes.
 func TestFetchesFitSmallQueues(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		for depth := 3; depth < 10; depth++ {

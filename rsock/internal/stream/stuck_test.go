@@ -12,8 +12,8 @@ import (
 	"lwio/rdma"
 )
 
-// keeper is a provider whose peer keeps writable memory while hold is set, like a peer whose
-// process is stopped in the middle of a write.
+// keeper is a provider whose peer keeps writable memory while hold is set, as if its process
+// were stopped during a write.
 type keeper struct {
 	rdma.Provider
 	hold   atomic.Bool
@@ -72,7 +72,7 @@ func (a keeperAdapter) RegisterMemory(ctx context.Context, buf []byte, access rd
 type keptMemory struct {
 	rdma.Memory
 	k       *keeper
-	regions int // guarded by k.mu; those that were closed count only if the peer may write
+	regions int // guarded by k.mu; only closes of regions that the peer may write are counted
 }
 
 func (m *keptMemory) Close() error {
@@ -100,8 +100,8 @@ func (r *keptRegion) Close() error {
 	return r.MemoryRegion.Close()
 }
 
-// TestMemoryKeptByPeerIsNotReused has the peer of a side that cannot read keep the memory that
-// it wrote to: the memory is not read, not used again and not closed before the socket.
+// TestMemoryKeptByPeerIsNotReused has a side that cannot read. Its peer keeps the memory
+// that it wrote to: the memory is not read, not used again and not closed before the socket.
 //
 // Source: [WSD §5.3], [WSD §6]
 func TestMemoryKeptByPeerIsNotReused(t *testing.T) {
@@ -143,7 +143,7 @@ func TestMemoryKeptByPeerIsNotReused(t *testing.T) {
 }
 
 // TestStageKeptByPeerEndsStream has the peer keep a piece of the stage after another piece
-// could not be registered: the stream ends, as no data can be offered any more.
+// could not be registered: the stream ends, because it can offer no more data.
 //
 // Source: [WSD §5.4], [WSD §6]
 func TestStageKeptByPeerEndsStream(t *testing.T) {

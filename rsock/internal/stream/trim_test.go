@@ -13,7 +13,8 @@ import (
 	"lwio/rdma"
 )
 
-// trimNow gives the pages back as the trimmer does for an idle stream, and reports whether it did.
+// trimNow frees the pages as the trimmer does for an idle stream. It returns false if it
+// freed none.
 func (s *Stream) trimNow() bool {
 	s.rx.mu.Lock()
 	defer s.rx.mu.Unlock()
@@ -105,8 +106,8 @@ func flood(t *testing.T, from, to *Stream) {
 	}
 }
 
-// TestIdleStreamGivesPagesBack leaves a connection idle after much data: the pages of its
-// buffers are given back on both sides, not before bufferIdle, and the connection goes on.
+// TestIdleStreamGivesPagesBack leaves a connection idle after much data: both sides free the
+// pages of their buffers after bufferIdle, and the connection goes on.
 func TestIdleStreamGivesPagesBack(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := trimPair(t, f, setup{})
@@ -140,8 +141,8 @@ func TestIdleStreamGivesPagesBack(t *testing.T) {
 	})
 }
 
-// TestSmallMessagesDoNotStartTrimmer sends one byte after a trim, which is not worth another,
-// and then enough bytes.
+// TestSmallMessagesDoNotStartTrimmer sends one byte after a trim, which is not worth another
+// trim, and then enough bytes.
 func TestSmallMessagesDoNotStartTrimmer(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := trimPair(t, f, setup{})
@@ -225,7 +226,7 @@ func TestTrimDuringTraffic(t *testing.T) {
 					if s.trimNow() {
 						trims[i]++
 					}
-					runtime.Gosched() // or each turn of the others waits for the end of a time slice
+					runtime.Gosched() // otherwise the other goroutines wait for the end of a time slice
 					select {
 					case <-stop: // the other goroutines are done
 						if !over {
@@ -319,8 +320,8 @@ func TestTrimWaitsForSends(t *testing.T) {
 	})
 }
 
-// TestTrimKeepsFetchedData trims with unread data in the spare buffer, which was fetched there
-// for want of other memory.
+// TestTrimKeepsFetchedData trims with unread data in the spare buffer, where fetches go if
+// there is no other memory.
 func TestTrimKeepsFetchedData(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{passive: Config{Memory: NewBudget(1)}})

@@ -34,7 +34,7 @@ func TestUrgentQueueDropsOldest(t *testing.T) {
 	}
 }
 
-// TestUrgentQueuePopsParts pops a part by pieces, and never bytes of two parts at once.
+// TestUrgentQueuePopsParts pops a part in pieces, and never bytes of two parts at once.
 func TestUrgentQueuePopsParts(t *testing.T) {
 	var u urgentQueue
 	u.push([]byte("abc"))
@@ -83,7 +83,7 @@ func TestUrgentPassesLargeTransfers(t *testing.T) {
 			}
 		})
 		got, buf := make([]byte, 0, len(data)), make([]byte, 10)
-		if f.name != "shm" { // where Write has to wait for the reader
+		if f.name != "shm" { // where Write waits for the reader
 			got = got[:25000]
 			if _, err := io.ReadFull(b, got); err != nil {
 				t.Fatal(err)

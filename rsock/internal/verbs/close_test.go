@@ -55,8 +55,8 @@ func (j *jam) SetWriteDeadline(t time.Time) error {
 }
 
 // TestCloseWithRequestsInFlight closes a socket with pending requests, RDMA included:
-// receives end with a reset, the others are aborted, each is notified once, and by then
-// the memory is deregistered.
+// receives end with a reset, and all other requests are aborted. Each is notified once,
+// after the memory is deregistered.
 //
 // Source: [WSD §7]
 func TestCloseWithRequestsInFlight(t *testing.T) {
@@ -163,7 +163,7 @@ func TestDisconnectDeliversSentMessages(t *testing.T) {
 	})
 }
 
-// TestCloseWhileConnecting closes a socket during Connect and Wait, which return.
+// TestCloseWhileConnecting closes a socket during Connect and Wait: both calls return.
 //
 // Source: [WSD §7]
 func TestCloseWhileConnecting(t *testing.T) {

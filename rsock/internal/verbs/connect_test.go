@@ -9,8 +9,8 @@ import (
 	"lwio/rdma"
 )
 
-// TestConnectFails distinguishes a listener that refuses from a missing one, whose error
-// leaves room for TCP.
+// TestConnectFails connects to a listener that refuses, and without a listener. The errors
+// differ, because TCP may succeed only without an RDMA listener.
 //
 // Source: [WSD §3.1], [WSD §3.2]
 func TestConnectFails(t *testing.T) {

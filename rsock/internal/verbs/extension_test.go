@@ -30,8 +30,8 @@ func (a adapterWithoutRead) Info() rdma.AdapterInfo {
 	return info
 }
 
-// TestExtensionLookup finds every required function by its GUID, and reports an optional
-// function that the provider lacks both by the look-up and by the call.
+// TestExtensionLookup finds every required function by its GUID. For an optional function
+// that the provider lacks, both the look-up and the call return an error.
 //
 // Source: [WSD §2.2], [WSD §2.4 SIO_GET_EXTENSION_FUNCTION_POINTER], [WSD §6.1]
 func TestExtensionLookup(t *testing.T) {

@@ -11,8 +11,9 @@ import (
 	"lwio/rdma"
 )
 
-// TestRegisterMemoryCountsReferences registers memory several times: the handle is valid
-// until the last deregistration, not while a request uses it, and on one socket only.
+// TestRegisterMemoryCountsReferences registers memory several times: the handle is valid on
+// one socket only, and until the last deregistration, which fails while a request uses the
+// memory.
 //
 // Source: [WSD §2.3 WSPRegisterMemory], [WSD §2.3 WSPDeregisterMemory], [WSD §6]
 func TestRegisterMemoryCountsReferences(t *testing.T) {
@@ -97,7 +98,7 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 		} {
 			fails(t, what, c.err, c.want)
 		}
-		// Nothing of that had any effect.
+		// The refused requests had no effect.
 		a.ok("write", &o, a.RdmaWrite(&o, a.part(0, 1000), desc, 1000, 0))
 		a.ok("read", &o, a.RdmaRead(&o, a.part(0, 64), readable, 0, 0))
 		if err := a.Recv(&o, a.part(0, 8), 0); err != nil {
@@ -181,8 +182,8 @@ func TestRegistryModel(t *testing.T) {
 	})
 }
 
-// TestRegisterRdmaMemoryNeedsConnection registers memory for the peer, which a connected
-// socket allows, until it is deregistered.
+// TestRegisterRdmaMemoryNeedsConnection registers memory for the peer: only a connected
+// socket allows it, and the descriptor is valid until it is deregistered.
 //
 // Source: [WSD §2.3 WSPRegisterRdmaMemory], [WSD §2.3 WSPDeregisterRdmaMemory]
 func TestRegisterRdmaMemoryNeedsConnection(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"lwio/rdma/rdmatest/fault"
 )
 
-// TestCompleteIsCalledOnce posts requests with and without Complete: the function is called
-// once by Poll, the others are polled for.
+// TestCompleteIsCalledOnce posts requests with and without Complete: Poll calls the function
+// once; the test polls for requests without the function.
 //
 // Source: [WSD §5.6]
 func TestCompleteIsCalledOnce(t *testing.T) {
@@ -100,8 +100,9 @@ func TestDeferredRequestsArePostedInOrder(t *testing.T) {
 	})
 }
 
-// TestRefusedPostEndsWithError posts requests that the provider refuses: a single one fails
-// at once, deferred ones end in the next Poll, and no later request overtakes them.
+// TestRefusedPostEndsWithError posts requests that the provider refuses: a single request
+// fails at once, deferred requests end in the next Poll, and no later request overtakes
+// them.
 func TestRefusedPostEndsWithError(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		var refuse atomic.Bool

@@ -78,7 +78,7 @@ func (m *spyRegion) Close() error {
 	return err
 }
 
-// bare replaces the regions of a list by those of the provider below.
+// bare replaces the regions of a list by the regions of the provider below.
 func bare(sgl []rdma.SGE) []rdma.SGE {
 	out := make([]rdma.SGE, len(sgl))
 	for i, e := range sgl {
