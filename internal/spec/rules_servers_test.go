@@ -34,7 +34,7 @@ var rulesOfServers = []rule{
 	{"DataVa and DataMh name a buffer of at least 512 bytes.", "fileio.TestAuthRefusals/more than the buffer; fileio.TestAuthExposesOneBuffer"},
 	{"| time from accepting to AUTH | 5 s |", "fileio.TestAuthSilence"},
 	{"without the option the results are not available", "fileio.TestNoOutcomes"},
-	{"A write more than 32,767 messages old cannot be replayed.", "rdmaconn.TestTooOld"},
+	{"A write more than 32,767 messages old cannot be replayed.", "rdmaconn.TestWritesTooManyMessagesAgoAreNotReplayed"},
 
 	// Answers.
 	{"A client ends the connection over an answer that is not 16 bytes, has a cookie that is not outstanding, reports more bytes than were asked for",
