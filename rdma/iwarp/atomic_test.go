@@ -206,7 +206,7 @@ func TestTooManyAtomicsEndTheConnection(t *testing.T) {
 	stream := p.frame(readSegment(1), (&frame.ReadRequest{}).AppendTo(nil))
 	stream = append(stream, p.frame(atomicSegment(2), r.AppendTo(nil))...)
 	p.send(append(stream, p.frame(atomicSegment(3), r.AppendTo(nil))...))
-	<-e.con.Done()
+	e.wantDone()
 	qp.c.tx.pump()
 	var last frame.Segment
 	var got []byte

@@ -28,8 +28,8 @@ func TestCompletionQueueOverrunEndsConnections(t *testing.T) {
 	if err := <-notified; rdma.StatusOf(err) != rdma.StatusBufferOverflow {
 		t.Error(err)
 	}
-	<-server.con.Done()
-	<-client.con.Done()
+	server.wantDone()
+	client.wantDone()
 	if err := server.con.Err(); rdma.StatusOf(err) != rdma.StatusBufferOverflow {
 		t.Error(err)
 	}

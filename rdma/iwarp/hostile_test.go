@@ -112,7 +112,7 @@ func TestViolationsAreAnsweredByTerminate(t *testing.T) {
 				}
 				e.want(rdma.OpReceive, 1, first)
 				e.want(rdma.OpReceive, 2, rdma.StatusCanceled)
-				<-e.con.Done()
+				e.wantDone()
 				var term *TerminateError
 				if err := e.con.Err(); !errors.As(err, &term) || term.Remote || rdma.StatusOf(err) != c.status {
 					t.Errorf("Err %v", err)
@@ -153,7 +153,7 @@ func TestSendWithoutReceiveEndsWithTerminate(t *testing.T) {
 	if got := p.wantTerminate(); !bytes.Equal(got, want) {
 		t.Errorf("Terminate %x, want %x", got, want)
 	}
-	<-e.con.Done()
+	e.wantDone()
 }
 
 // A write to a region without the right of remote write is refused.
@@ -187,7 +187,7 @@ func TestTokenOfOtherAdapterIsRefused(t *testing.T) {
 	if got := p.wantTerminate(); got[0] != 0x11 || got[1] != 0 {
 		t.Errorf("Terminate %x", got)
 	}
-	<-e.con.Done()
+	e.wantDone()
 }
 
 // Terminates in both bit orders are understood.

@@ -51,6 +51,6 @@ func TestPartialFrameHoldsNoBuffer(t *testing.T) {
 			return x.in.w-x.in.r == 1
 		})
 		p.nc.Close()
-		<-e.con.Done()
+		e.wantDone()
 	}
 }

@@ -35,7 +35,7 @@ func TestDisconnectFlushesBothSides(t *testing.T) {
 		}
 	}
 	for _, e := range []*side{client, server} {
-		<-e.con.Done()
+		e.wantDone()
 		if err := e.con.Err(); !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
@@ -65,7 +65,7 @@ func TestResetByPeerEndsAllRequests(t *testing.T) {
 	}
 	p.nc.Close()
 	e.want(rdma.OpReceive, 1, rdma.StatusCanceled)
-	<-e.con.Done()
+	e.wantDone()
 	if err := e.con.Err(); rdma.StatusOf(err) != rdma.StatusConnectionAborted {
 		t.Error(err)
 	}
@@ -266,7 +266,7 @@ func TestRegionCloseIsFinal(t *testing.T) {
 		}
 		mr.Close()
 		after := bytes.Clone(target)
-		<-server.con.Done()
+		server.wantDone()
 		server.con.Close()
 		if !bytes.Equal(after, target) {
 			t.Error("written after Close")

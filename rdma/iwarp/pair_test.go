@@ -124,6 +124,16 @@ func connect(t testing.TB, ccfg, scfg *Config, s shape) (client, server *side) {
 	return client, server
 }
 
+// wantDone waits for the end of the connection.
+func (e *side) wantDone() {
+	e.t.Helper()
+	select {
+	case <-e.con.Done():
+	case <-time.After(testTimeout):
+		e.t.Fatal("the connection goes on")
+	}
+}
+
 // next waits for a result.
 func (e *side) next() rdma.Result {
 	e.t.Helper()

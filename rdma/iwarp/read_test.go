@@ -307,7 +307,7 @@ func TestClosedReadSourceEndsWithTerminate(t *testing.T) {
 	if got := p.wantTerminate(); !bytes.Equal(got, append(s.AppendTo([]byte{0x01, 0, 0xE0, 0, 0, 46}), req.AppendTo(nil)...)) {
 		t.Errorf("Terminate %x", got)
 	}
-	<-e.con.Done()
+	e.wantDone()
 	if err := e.con.Err(); errors.Is(err, rdma.StatusConnectionInvalid) {
 		t.Error(err)
 	}

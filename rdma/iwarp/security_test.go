@@ -162,7 +162,7 @@ func TestSecurity03Rights(t *testing.T) {
 				t.Errorf("a region of rights %x: %s refused %v", has, ask, answered)
 			}
 			p.nc.Close()
-			<-e.con.Done()
+			e.wantDone()
 		}
 	}
 }
@@ -192,7 +192,7 @@ func TestSecurity04Revocation(t *testing.T) {
 		e.post(rdma.Request{Op: rdma.OpInvalidate, ID: 6, Window: w})
 		e.want(rdma.OpInvalidate, 6, rdma.StatusSuccess)
 		after := bytes.Clone(e.buf[:n])
-		<-e.con.Done()
+		e.wantDone()
 		e.con.Close()
 		<-done
 		if !bytes.Equal(after, e.buf[:n]) {
@@ -316,7 +316,7 @@ func TestSecurity07Queues(t *testing.T) {
 			break
 		}
 	}
-	<-small.con.Done()
+	small.wantDone()
 	e.recv(1, 0, 8)
 	p.fpdu(frame.UntaggedSegment(frame.OpSend, frame.QueueSend, 1, 0, true), []byte("alive"))
 	if r := e.want(rdma.OpReceive, 1, rdma.StatusSuccess); r.Bytes != 5 {
@@ -338,7 +338,7 @@ func TestSecurity08Reads(t *testing.T) {
 	}
 	raceRelease() // the answering goroutine sees the bytes
 	go func() { _, _ = p.nc.Write(frames) }()
-	<-e.con.Done()
+	e.wantDone()
 	qp := e.qp.(*queuePair)
 	qp.Initiator.Lock()
 	if n := qp.reads.answers.Len(); n > 2 {

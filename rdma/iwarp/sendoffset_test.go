@@ -27,7 +27,7 @@ func TestSendSegmentOutOfPlaceIsRefused(t *testing.T) {
 				t.Errorf("Terminate %x", got)
 			}
 			e.want(rdma.OpReceive, 1, rdma.StatusCanceled)
-			<-e.con.Done()
+			e.wantDone()
 			if bytes.IndexByte(e.buf, 0xEE) >= 0 {
 				t.Error("data is placed")
 			}

@@ -273,7 +273,7 @@ func TestReaderReturnsWhenPollersStop(t *testing.T) {
 			until(t, "the reader is back", func() bool { return c.sleeper.role.Load() == roleReader })
 			use(t, client, server)
 			client.con.Close()
-			<-server.con.Done()
+			server.wantDone()
 		})
 	}
 }

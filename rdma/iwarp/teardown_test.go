@@ -60,7 +60,7 @@ func TestTerminateSurvivesDataInFlight(t *testing.T) {
 			t.Errorf("Terminate %x", b)
 		}
 		p.nc.Close()
-		<-e.con.Done()
+		e.wantDone()
 	}
 }
 
@@ -77,7 +77,7 @@ func TestTerminateFollowsBegunFrames(t *testing.T) {
 		e.post(rdma.Request{Op: rdma.OpWrite, ID: uint64(i), SGL: []rdma.SGE{{Region: big, Length: 4 << 20}}})
 	}
 	p.fpdu(frame.TaggedSegment(frame.OpWrite, 2, 0, true), []byte("wrong"))
-	<-e.con.Done()
+	e.wantDone()
 	before, b := p.drain(frame.OpTerminate)
 	if before == 0 || before >= 8*65 || !bytes.Equal(b[:4], []byte{0x11, 0, 0xC0, 0}) {
 		t.Errorf("%d frames, then Terminate %x", before, b)
@@ -118,7 +118,7 @@ func TestTerminateIsReadDespiteReset(t *testing.T) {
 	}
 	e.post(rdma.Request{Op: rdma.OpWrite, ID: 1, SGL: []rdma.SGE{{Region: big, Length: 16 << 20}}})
 	p.fpdu(frame.UntaggedSegment(frame.OpTerminate, frame.QueueTerminate, 1, 0, true), []byte{0x11, 1, 0, 0})
-	<-e.con.Done()
+	e.wantDone()
 	p.nc.Close() // with unread data: a reset
 	e.want(rdma.OpWrite, 1, rdma.StatusAccessViolation)
 	if err := e.con.Err(); rdma.StatusOf(err) != rdma.StatusAccessViolation {
