@@ -21,7 +21,7 @@ var rulesOfClients = []rule{
 	{"ClientName is logged and not trusted.", "server.TestClientNameMeansNothing"},
 
 	// AUTH.
-	{"Key: that of the *other* side, from NEGOTIATE", "server.TestAuthRefused/wrong key; server.TestAuthRefused/no key; server.TestClaim13"},
+	{"Key: the key of the *other* side, from NEGOTIATE", "server.TestAuthRefused/wrong key; server.TestAuthRefused/no key; server.TestClaim13"},
 	{"Signature is the MD5 of AUTH_PARAMS as sent", `server.TestAuthRefused/wrong MD5;
 		server.TestAuthRefused/damaged parameters; server.TestAuthRefused/no signature`},
 	{"Keyed proves that the sender has the SMB session's application key", `server.TestAuthRefused/no MAC;
