@@ -50,8 +50,9 @@ type Config struct {
 // Limits bound the resources of a server. Zero means the default.
 type Limits struct {
 	// SMBConnections bounds the SMB connections. A further connection evicts the oldest
-	// unauthenticated one; without one, it is closed at once. Default 1024, or a quarter of the
-	// descriptors that the process may have if that is less.
+	// unauthenticated one from the address with most of them; without one, it is closed at
+	// once. Default 1024, or a quarter of the descriptors that the process may have if that is
+	// less.
 	SMBConnections int
 	// SMBMemory bounds the memory of SMB messages of 16 KiB and more, of all connections
 	// together, in bytes. Requests wait for memory. One user gets three quarters at most.
