@@ -187,8 +187,9 @@ func TestListenerClosedForRDMA(t *testing.T) {
 	})
 }
 
-// TestHostileRequests sends invalid private data to a listener: the listener goes on.
-func TestHostileRequests(t *testing.T) {
+// TestListenerSurvivesHostileRequests sends invalid private data to a listener: the listener
+// goes on.
+func TestListenerSurvivesHostileRequests(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		l := listenOn(t, &ListenConfig{Config: with(provider()), Backlog: 1, Admit: func(r *Request) bool {
 			if r.RemoteAddr.Port == 666 {

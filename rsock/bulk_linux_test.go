@@ -15,10 +15,11 @@ import (
 	"lwio/rdma/shm"
 )
 
-// TestBulkMemory has a thousand connections write large data in both directions, which is
-// not read yet. All connections together take no more memory for large data than both sides
-// allow. Connections without memory for large data deliver their data too.
-func TestBulkMemory(t *testing.T) {
+// TestBulkMemoryStaysWithinLimit has a thousand connections write large data in both
+// directions, which is not read yet. All connections together take no more memory for large
+// data than both sides allow. Connections without memory for large data deliver their data
+// too.
+func TestBulkMemoryStaysWithinLimit(t *testing.T) {
 	const limit = 24 << 20 // of each side: for 16 connections
 	n := connections(t, 1000)
 	cfg := with(shm.New(nil))

@@ -124,9 +124,9 @@ func acceptAs(t *testing.T, in *verbs.Incoming, private []byte) {
 	}
 }
 
-// TestFinalErrors causes each failure after which TCP is not tried: the rejections of an
-// RDMA listener, and a host that cannot be reached. [WSD §3.1]
-func TestFinalErrors(t *testing.T) {
+// TestFinalErrorsEndDialWithoutTCP causes each failure after which TCP is not tried: the
+// rejections of an RDMA listener, and a host that cannot be reached. [WSD §3.1]
+func TestFinalErrorsEndDialWithoutTCP(t *testing.T) {
 	reject := func(why rejection) func(*testing.T, *verbs.Incoming) {
 		return func(t *testing.T, in *verbs.Incoming) {
 			call, err := decodeHello(in.PrivateData(), helloRequest)
@@ -192,9 +192,9 @@ func TestFinalErrors(t *testing.T) {
 	})
 }
 
-// TestHostUnreachableElsewhere has the RDMA listener at an address that is not the
+// TestUnreachableRDMAAddressLeadsToTCP has the RDMA listener at an address that is not the
 // destination: if the address cannot be reached, TCP is tried.
-func TestHostUnreachableElsewhere(t *testing.T) {
+func TestUnreachableRDMAAddressLeadsToTCP(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		p := &altered{Provider: provider(), connect: rdma.StatusHostUnreachable}
 		l := countTCP(t, "127.0.0.1:0")

@@ -105,8 +105,8 @@ func TestSourceIsOnTheSmallestSubnet(t *testing.T) {
 	}
 }
 
-// TestListenEndpoints lists where the RDMA listeners of a listener listen.
-func TestListenEndpoints(t *testing.T) {
+// TestListenEndpointsFollowAddress lists where the RDMA listeners of a listener listen.
+func TestListenEndpointsFollowAddress(t *testing.T) {
 	cfg := (&Config{
 		Providers:    []rdma.Provider{named("inside"), named("roce", "10.1.0.5", "fd00::5"), named("iwarp", "127.0.0.1", "10.1.0.5")},
 		hostPrefixes: prefixes("127.0.0.1/8", "10.1.0.5/16", "fd00::5/64"),
@@ -215,9 +215,9 @@ func TestUnknownHostAddressesLeadToTCP(t *testing.T) {
 	wantIs(t, reasonOf(t, c, "roce"), errBroken)
 }
 
-// TestDialEndpoints lists, inside the host, the listener at the address before the listener
-// at all addresses.
-func TestDialEndpoints(t *testing.T) {
+// TestDialTriesBoundListenerFirst lists, inside the host, the listener at the address before
+// the listener at all addresses.
+func TestDialTriesBoundListenerFirst(t *testing.T) {
 	cfg := (*Config)(nil).withDefaults()
 	for _, c := range []struct {
 		p    rdma.Provider

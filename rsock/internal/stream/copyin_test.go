@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestReadFromAndWriteTo moves data by ReadFrom and WriteTo.
-func TestReadFromAndWriteTo(t *testing.T) {
+// TestReadFromAndWriteToMoveAllData moves data by ReadFrom and WriteTo.
+func TestReadFromAndWriteToMoveAllData(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		for name, cfg := range variants {
 			t.Run(name, func(t *testing.T) {

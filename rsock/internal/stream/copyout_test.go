@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// TestConcurrentWriteTo runs a second WriteTo while the first uses fetched data. The second
-// takes the data that follows, and no data is fetched into the memory that the first uses.
-func TestConcurrentWriteTo(t *testing.T) {
+// TestConcurrentWriteToKeepsFetchedData runs a second WriteTo while the first uses fetched
+// data. The second takes the data that follows, and no data is fetched into the memory that
+// the first uses.
+func TestConcurrentWriteToKeepsFetchedData(t *testing.T) {
 	a, b := pair(t, fabrics()[0], setup{active: Config{Threshold: 8 << 10}})
 	first, second, third := pattern(40000), []byte("between"), pattern(50000)
 	for _, p := range [][]byte{first, second, third} {

@@ -147,10 +147,11 @@ func TestAbortEndsCallsOfPeer(t *testing.T) {
 	})
 }
 
-// TestCloseWithTransfers closes one side while large data is in flight in both directions.
+// TestCloseEndsTransfersInBothDirections closes one side while large data is in flight in
+// both directions.
 //
 // Source: [WSD §7]
-func TestCloseWithTransfers(t *testing.T) {
+func TestCloseEndsTransfersInBothDirections(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		for name, cfg := range variants {
 			t.Run(name, func(t *testing.T) {

@@ -54,9 +54,9 @@ func (r blockedReader) Read(p []byte) (int, error) {
 	return copy(p, b), nil
 }
 
-// TestManySilentReaders has many ReadFroms wait for sources that return no data: both sides
-// can write.
-func TestManySilentReaders(t *testing.T) {
+// TestSilentSourcesDoNotBlockWrites has many ReadFroms wait for sources that return no data:
+// both sides can write.
+func TestSilentSourcesDoNotBlockWrites(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
 		const readers = 2 * sendBuffers

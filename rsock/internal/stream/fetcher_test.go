@@ -14,11 +14,11 @@ import (
 	"lwio/rsock/internal/verbs"
 )
 
-// TestFailureDuringFetch fails the stream while a Read starts a fetch into its memory: the
+// TestFailureWaitsForFetch fails the stream while a Read starts a fetch into its memory: the
 // Read returns the data from before the fetch, and only after the fetch has ended.
 //
 // Source: [WSD §5.2]
-func TestFailureDuringFetch(t *testing.T) {
+func TestFailureWaitsForFetch(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		var b *Stream
 		u := setup{wrapPassive: func(p rdma.Provider) rdma.Provider {
@@ -48,11 +48,11 @@ func TestFailureDuringFetch(t *testing.T) {
 	})
 }
 
-// TestFailureOfFetches has a Read fetch several offers whose memory is deregistered: no data
-// comes, and Read returns an error.
+// TestFailedFetchesReturnNoData has a Read fetch several offers whose memory is
+// deregistered: no data comes, and Read returns an error.
 //
 // Source: [WSD §5.2]
-func TestFailureOfFetches(t *testing.T) {
+func TestFailedFetchesReturnNoData(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		s, r := greeted(t, f, Config{}, true)
 		const size = 2 * directRead

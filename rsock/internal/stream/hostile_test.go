@@ -302,9 +302,9 @@ func outcomeOf(s *Stream) error {
 	return s.c.failure()
 }
 
-// TestCreditOverrun sends more messages than the credits allow to a program that does not
-// read: the stream keeps no more messages than the window.
-func TestCreditOverrun(t *testing.T) {
+// TestMessagesBeyondCreditsEndStream sends more messages than the credits allow to a program
+// that does not read: the stream keeps no more messages than the window.
+func TestMessagesBeyondCreditsEndStream(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		s, r := greeted(t, f, Config{}, true)
 		for i := 0; i < 4*DefaultReceiveBuffers && s.c.failure() == nil; i++ {
@@ -323,8 +323,8 @@ func TestCreditOverrun(t *testing.T) {
 	})
 }
 
-// TestOffersOverrun sends more offers than may be unfinished.
-func TestOffersOverrun(t *testing.T) {
+// TestOffersBeyondLimitEndStream sends more offers than may be unfinished.
+func TestOffersBeyondLimitEndStream(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		s, r := greeted(t, f, Config{}, true)
 		d := r.expose(100, verbs.MemRead)
@@ -338,10 +338,10 @@ func TestOffersOverrun(t *testing.T) {
 	})
 }
 
-// TestBadNegotiation begins with an invalid first message, or with none.
+// TestInvalidNegotiationIsRefused begins with an invalid first message, or with none.
 //
 // Source: [WSD §3.3]
-func TestBadNegotiation(t *testing.T) {
+func TestInvalidNegotiationIsRefused(t *testing.T) {
 	first := hello(true)
 	for name, b := range map[string][]byte{
 		"nothing":      nil,

@@ -58,8 +58,9 @@ func TestDiscardedInputKeepsNoData(t *testing.T) {
 	}
 }
 
-// TestIncomingLeft counts the bytes of an offer that are neither fetched nor in flight.
-func TestIncomingLeft(t *testing.T) {
+// TestIncomingLeftSubtractsFetches counts the bytes of an offer that are neither fetched nor
+// in flight.
+func TestIncomingLeftSubtractsFetches(t *testing.T) {
 	offer := incoming{rest: 100, inFlight: 30}
 	if n := offer.left(); n != 70 {
 		t.Errorf("%d bytes left, want 70", n)

@@ -274,9 +274,9 @@ func TestIdleStreamFreesMemory(t *testing.T) {
 	})
 }
 
-// TestReadAfterWriteTo has a Read wait for large data while a WriteTo uses the part before it:
-// the Read goes on when the WriteTo is done, without a message of the peer.
-func TestReadAfterWriteTo(t *testing.T) {
+// TestReadGoesOnAfterWriteTo has a Read wait for large data while a WriteTo uses the part
+// before it: the Read goes on when the WriteTo is done, without a message of the peer.
+func TestReadGoesOnAfterWriteTo(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		a, b := pair(t, f, setup{})
 		data := pattern(stageSize / 2)
@@ -332,9 +332,9 @@ func callWaits(method string) bool {
 	return false
 }
 
-// TestCloseSmallReads closes while it offers more data than the peer's provider reads at
-// once: the peer's program reads all data.
-func TestCloseSmallReads(t *testing.T) {
+// TestDataOfClosedPeerIsReadInParts closes while it offers more data than the peer's
+// provider reads at once: the peer's program reads all data.
+func TestDataOfClosedPeerIsReadInParts(t *testing.T) {
 	a, b := pair(t, fabrics()[0], setup{passiveVerbs: &verbs.Config{MaxRdmaSize: 64 << 10}})
 	data := pattern(300 << 10)
 	if _, err := a.Write(data); err != nil {

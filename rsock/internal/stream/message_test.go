@@ -147,10 +147,10 @@ func TestBrokenMessagesAreRefused(t *testing.T) {
 	}
 }
 
-// TestNegotiationLimits refuses a negotiation outside the limits.
+// TestNegotiationOutsideLimitsIsRefused refuses a negotiation outside the limits.
 //
 // Source: [WSD §3.3]
-func TestNegotiationLimits(t *testing.T) {
+func TestNegotiationOutsideLimitsIsRefused(t *testing.T) {
 	good := Negotiation{Buffers: 16, BufferSize: 4096, Offers: 8, CanRead: true}
 	b := good.AppendTo(nil)
 	if n, err := DecodeNegotiation(append(b, 1, 2, 3)); err != nil || n != good {

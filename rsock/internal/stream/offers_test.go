@@ -36,8 +36,8 @@ func TestOffersStayWithinPeerLimit(t *testing.T) {
 	})
 }
 
-// TestHostileToWriter violates the rules about the offers of a stream.
-func TestHostileToWriter(t *testing.T) {
+// TestViolationsOfOffersEndStream violates the rules about the offers of a stream.
+func TestViolationsOfOffersEndStream(t *testing.T) {
 	for name, c := range map[string]struct {
 		canRead bool
 		violate func(r *raw, offer Message)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestBulkRun counts data that moves in one direction in large parts, without data in the
-// opposite direction.
-func TestBulkRun(t *testing.T) {
+// TestBulkRunCountsOneDirection counts data that moves in one direction in large parts,
+// without data in the opposite direction.
+func TestBulkRunCountsOneDirection(t *testing.T) {
 	var in, out bulkRun
 	for i, c := range []struct {
 		in, out            int

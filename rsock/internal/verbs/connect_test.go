@@ -9,11 +9,12 @@ import (
 	"lwio/rdma"
 )
 
-// TestConnectFails connects to a listener that refuses, and without a listener. The errors
-// differ, because TCP may succeed only without an RDMA listener.
+// TestConnectDistinguishesRefusalFromNoListener connects to a listener that refuses, and
+// without a listener. The errors differ, because TCP may succeed only without an RDMA
+// listener.
 //
 // Source: [WSD §3.1], [WSD §3.2]
-func TestConnectFails(t *testing.T) {
+func TestConnectDistinguishesRefusalFromNoListener(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		v := service(t, f.make(), nil)
 		l, addr := listen(t, f, v)
@@ -70,10 +71,11 @@ func TestConnectFails(t *testing.T) {
 	})
 }
 
-// TestConnectOnce accepts only after a receive is posted, and connects a socket only once.
+// TestSocketConnectsOnce accepts only after a receive is posted, and connects a socket only
+// once.
 //
 // Source: [WSD §3.3]
-func TestConnectOnce(t *testing.T) {
+func TestSocketConnectsOnce(t *testing.T) {
 	onAll(t, func(t *testing.T, f fabric) {
 		v := service(t, f.make(), nil)
 		l, addr := listen(t, f, v)

@@ -134,9 +134,9 @@ func TestFailedRegistrationKeepsSocket(t *testing.T) {
 	}
 }
 
-// TestRegistryModel registers and deregisters at random, and compares with a reference
-// count for each piece of memory.
-func TestRegistryModel(t *testing.T) {
+// TestRegistryMatchesModel registers and deregisters at random, and compares with a
+// reference count for each piece of memory.
+func TestRegistryMatchesModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := &spy{Provider: fabrics[1].make()}
 		v, err := StartupEx(t.Context(), p, netip.Addr{}, nil)

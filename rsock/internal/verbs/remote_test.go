@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// TestHostileDescriptors has a peer misuse descriptors: it reaches no memory and loses its
-// connection, and no other connection ends.
+// TestHostileDescriptorsReachNoMemory has a peer misuse descriptors: it reaches no memory
+// and loses its connection, and no other connection ends.
 //
 // Source: [WSD §6], [WSD §2.3 WSPRegisterRdmaMemory]
-func TestHostileDescriptors(t *testing.T) {
+func TestHostileDescriptorsReachNoMemory(t *testing.T) {
 	const size = 4096
 	for name, c := range map[string]struct {
 		access Access
