@@ -100,30 +100,6 @@ func TestNoRDMAForGood(t *testing.T) {
 	}
 }
 
-// While no path has a connection, calls take the one that there is still something to be
-// hoped of, and not one that never had any.
-func TestCallsWaitForThePathThatReturnsLatest(t *testing.T) {
-	c := new(Client)
-	for i := range 3 {
-		r := c.NewPath(i)
-		r.Why = errors.New("no")
-		c.Paths = append(c.Paths, r)
-	}
-	c.Paths[1].Until = time.Now().Add(time.Minute)
-	c.Paths[2].Until = time.Now().Add(-time.Minute)
-	for range 6 {
-		if r := c.LeastBusy(0); r != c.Paths[1] {
-			t.Fatalf("path %d", r.Index)
-		}
-	}
-	if n := c.Stripe(1 << 30); n != 0 {
-		t.Errorf("a read is cut up for %d connections", n)
-	}
-	if err := c.Fence(t.Context()); err != nil {
-		t.Error(err)
-	}
-}
-
 // The goroutine that closes a client, everything has ended when Close returns.
 func TestCloseAtOnce(t *testing.T) { onEach(t, testCloseAtOnce) }
 

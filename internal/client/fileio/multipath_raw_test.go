@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -228,32 +227,6 @@ func testReadGoesOn(t *testing.T, on string) {
 	c := cutting(t, on).connect(base.Config{Connections: 2, RequireRDMA: true})
 	if n, err := openOn(t, c, "f").ReadAt(make([]byte, 2000), 77); n != 2000 || err != nil {
 		t.Error(n, err)
-	}
-}
-
-// The fence of one connection counts for that connection, not for the next.
-//
-// Source: [OP-112]
-func TestFencedIsOfOneConnection(t *testing.T) {
-	earlier, last := new(rdmaconn.Conn), new(rdmaconn.Conn)
-	r := &paths.Path{Set: new(paths.Set), Last: last, State: paths.PathLost, Changed: make(chan struct{})}
-	if r.SetFenced(earlier); r.Fenced {
-		t.Error("an earlier connection counts")
-	}
-	if r.SetFenced(last); !r.Fenced {
-		t.Error("the last one does not count")
-	}
-}
-
-func TestRotatedStartsAtIndex(t *testing.T) {
-	list := []int{1, 2, 3}
-	for n, want := range map[int][]int{0: {1, 2, 3}, 1: {2, 3, 1}, 5: {3, 1, 2}} {
-		if got := paths.Rotated(list, n); !slices.Equal(got, want) {
-			t.Errorf("%d: %v", n, got)
-		}
-	}
-	if len(paths.Rotated([]int(nil), 7)) != 0 {
-		t.Error("nothing is something")
 	}
 }
 

@@ -76,7 +76,7 @@ func (r *Path) Orphan() {
 	r.notice()
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	if r.State > pathReplaying && !r.Fenced && !r.orphans {
+	if r.state > pathReplaying && !r.Fenced && !r.orphans {
 		r.orphans = true
 		r.Set.orphans.Add(1)
 	}

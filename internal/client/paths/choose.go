@@ -25,7 +25,7 @@ func (c *Set) connect(ctx context.Context, r *Path, assoc *handshake.Association
 	var tried []error
 	offers := assoc.Offers
 	if c.Cfg.AllProviders {
-		offers = Rotated(offers, r.Index)
+		offers = rotated(offers, r.Index)
 	}
 	for _, o := range offers {
 		p := c.Cfg.Providers[slices.IndexFunc(c.Cfg.Providers, func(p rdma.Provider) bool { return p.Name() == o.Provider })]
@@ -62,7 +62,7 @@ func (c *Set) connectBy(ctx context.Context, r *Path, assoc *handshake.Associati
 	if c.Cfg.AllProviders {
 		at /= max(len(assoc.Offers), 1)
 	}
-	for _, inst := range Rotated(instances, at) {
+	for _, inst := range rotated(instances, at) {
 		remote, err := handshake.RemoteAddr(p.Name(), inst, c.Server)
 		if err == nil {
 			var cn *rdmaconn.Conn
@@ -115,8 +115,8 @@ func (c *Set) skip(assoc *handshake.Association, used string, failed map[string]
 	return skipped
 }
 
-// Rotated is a list that begins with element n, counted round and round.
-func Rotated[T any](list []T, n int) []T {
+// rotated is a list that begins with element n, counted round and round.
+func rotated[T any](list []T, n int) []T {
 	if len(list) == 0 {
 		return nil
 	}

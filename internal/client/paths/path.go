@@ -18,7 +18,7 @@ type pathState uint8
 const (
 	pathUp        pathState = iota // a connection for all calls
 	pathReplaying                  // a connection for calls with unacknowledged writes only
-	PathLost                       // no connection; another one may come
+	pathLost                       // no connection; another one may come
 	pathOver                       // no connection, and none will come
 )
 
@@ -42,19 +42,19 @@ type Path struct {
 
 	// Mu guards the following fields.
 	Mu        sync.Mutex
-	State     pathState
+	state     pathState
 	Last      *rdmaconn.Conn // the newest; nil if there never was one
-	Changed   chan struct{}  // closed when the state changes
-	Until     time.Time      // calls wait for the next connection
+	changed   chan struct{}  // closed when the state changes
+	until     time.Time      // calls wait for the next connection
 	Fenced    bool           // nothing of the last connection goes on at the server
 	replaying int            // calls that owe writes
 	orphans   bool           // writes are uncertain and may still be going on
-	Why       error          // there is no connection, or was none the last time
+	why       error          // there is no connection, or was none the last time
 }
 
 // NewPath makes the path with that number, without a connection.
 func (c *Set) NewPath(index int) *Path {
-	r := &Path{Set: c, Index: index, State: PathLost, Fenced: true, Turn: make(chan struct{}, 1), Changed: make(chan struct{})}
+	r := &Path{Set: c, Index: index, state: pathLost, Fenced: true, Turn: make(chan struct{}, 1), changed: make(chan struct{})}
 	rand.Read(r.key[:]) // never fails
 	return r
 }
@@ -62,7 +62,7 @@ func (c *Set) NewPath(index int) *Path {
 // begin makes the first connection. It is called before any other goroutine knows the path.
 func (r *Path) begin(ctx context.Context) error {
 	cn, err := r.connect(ctx)
-	if r.Why = err; err == nil {
+	if r.why = err; err == nil {
 		r.offer(cn)
 	}
 	return err
@@ -72,7 +72,7 @@ func (r *Path) begin(ctx context.Context) error {
 func (r *Path) waits() time.Time {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	return r.Until
+	return r.until
 }
 
 // Live returns the connection if there is one for all, else nil. It notices when the
@@ -108,7 +108,7 @@ func (r *Path) Get(ctx context.Context, replays bool) (*rdmaconn.Conn, error) {
 			return cn, nil
 		}
 		r.Mu.Lock()
-		state, last, changed, left := r.State, r.Last, r.Changed, time.Until(r.Until)
+		state, last, changed, left := r.state, r.Last, r.changed, time.Until(r.until)
 		r.Mu.Unlock()
 		switch {
 		case state == pathUp:
@@ -141,7 +141,7 @@ func (r *Path) Get(ctx context.Context, replays bool) (*rdmaconn.Conn, error) {
 func (r *Path) Reason() error {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	return r.Why
+	return r.why
 }
 
 // lose notes that a connection is down.
@@ -150,11 +150,11 @@ func (r *Path) lose(cn *rdmaconn.Conn) {
 		return
 	}
 	r.Set.Cfg.Logger.Warn("lwio: RDMA connection lost", "server", r.Set.Target, "provider", cn.Fabric, "addr", cn.Remote.String(),
-		"err", cn.Err(), "writes unanswered", cn.UnansweredWrites(), "then", r.AfterLoss())
+		"err", cn.Err(), "writes unanswered", cn.UnansweredWrites(), "then", r.afterLoss())
 }
 
-// AfterLoss describes the step after the loss of a connection, as far as that is known.
-func (r *Path) AfterLoss() string {
+// afterLoss describes the step after the loss of a connection, as far as that is known.
+func (r *Path) afterLoss() string {
 	cfg := &r.Set.Cfg
 	switch {
 	case r.Set.Closed.Load():
@@ -175,15 +175,15 @@ func (r *Path) AfterLoss() string {
 func (r *Path) down(cn *rdmaconn.Conn) bool {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	if r.Last != cn || r.State == PathLost || r.State == pathOver {
+	if r.Last != cn || r.state == pathLost || r.state == pathOver {
 		return false
 	}
 	r.Set.Lost.Add(1) // before any goroutine sees the state
 	r.Cn.Store(nil)
-	r.Why = cn.Err()
+	r.why = cn.Err()
 	r.Fenced = false
-	r.Until = time.Now().Add(max(r.Set.Cfg.ReconnectTimeout, 0))
-	r.setLocked(PathLost)
+	r.until = time.Now().Add(max(r.Set.Cfg.ReconnectTimeout, 0))
+	r.setLocked(pathLost)
 	return true
 }
 
@@ -191,7 +191,7 @@ func (r *Path) down(cn *rdmaconn.Conn) bool {
 func (r *Path) offer(cn *rdmaconn.Conn) bool {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	if r.State == pathOver {
+	if r.state == pathOver {
 		return false
 	}
 	r.Last = cn
@@ -216,7 +216,7 @@ func (r *Path) BeginReplay() {
 func (r *Path) EndReplay() {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	if r.replaying--; r.replaying == 0 && r.State == pathReplaying {
+	if r.replaying--; r.replaying == 0 && r.state == pathReplaying {
 		r.Cn.Store(r.Last)
 		r.setLocked(pathUp)
 	}
@@ -226,8 +226,8 @@ func (r *Path) EndReplay() {
 func (r *Path) end(why error) *rdmaconn.Conn {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	if r.State != pathOver {
-		r.Why = why
+	if r.state != pathOver {
+		r.why = why
 		r.Cn.Store(nil)
 		r.setLocked(pathOver)
 	}
@@ -236,9 +236,9 @@ func (r *Path) end(why error) *rdmaconn.Conn {
 
 // setLocked changes the state. The caller holds mu.
 func (r *Path) setLocked(s pathState) {
-	r.State = s
-	close(r.Changed)
-	r.Changed = make(chan struct{})
+	r.state = s
+	close(r.changed)
+	r.changed = make(chan struct{})
 }
 
 // transport describes the path.
@@ -246,10 +246,10 @@ func (r *Path) transport() base.Transport {
 	r.Live()
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	if r.State == pathUp || r.State == pathReplaying {
+	if r.state == pathUp || r.state == pathReplaying {
 		return r.Last.Transport()
 	}
-	return base.Transport{Name: base.TransportSMB, Reason: r.Why.Error()}
+	return base.Transport{Name: base.TransportSMB, Reason: r.why.Error()}
 }
 
 // PathOf is the path of a connection.

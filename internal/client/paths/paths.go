@@ -185,7 +185,7 @@ func (c *Set) makePaths(ctx context.Context) (list []*Path, up int, err error) {
 		r := c.NewPath(i)
 		list = append(list, r)
 		if err != nil {
-			r.Why = err
+			r.why = err
 			continue
 		}
 		if err = r.begin(ctx); err == nil {

@@ -13,19 +13,19 @@ import (
 
 // The times of reconnection.
 const (
-	// MinPause and MaxPause bound the time between two attempts to replace a connection.
+	// minPause and maxPause bound the time between two attempts to replace a connection.
 	// Each time it doubles, and up to half of it is left to chance. While calls wait it is
 	// at most one of waitParts of Config.ReconnectTimeout.
-	MinPause  = 5 * time.Millisecond
-	MaxPause  = 10 * time.Second
+	minPause  = 5 * time.Millisecond
+	maxPause  = 10 * time.Second
 	waitParts = 8
 	// firstPause and maxFirstPause bound it for a connection that could not be made when
 	// the client was: often it never can.
 	firstPause    = time.Second
 	maxFirstPause = time.Minute
-	// ProvenAfter is for how long a connection must have lived that is replaced without a
+	// provenAfter is for how long a connection must have lived that is replaced without a
 	// pause.
-	ProvenAfter = time.Second
+	provenAfter = time.Second
 	// attemptTimeout bounds one attempt.
 	attemptTimeout = 2 * connectTimeout
 )
@@ -35,7 +35,7 @@ const (
 func (r *Path) maintain(ctx context.Context) {
 	defer r.Set.Keepers.Done()
 	cn := r.Last
-	var pause Backoff
+	var pause backoff
 	if cn == nil {
 		pause.pause = firstPause
 		cn = r.make(ctx, nil, &pause)
@@ -50,13 +50,13 @@ func (r *Path) maintain(ctx context.Context) {
 		if r.Set.Cfg.ReconnectTimeout < 0 {
 			return
 		}
-		pause.Lived(cn.Age(), cn.Used())
+		pause.lived(cn.Age(), cn.Used())
 		cn = r.replace(ctx, cn, &pause)
 	}
 }
 
 // replace makes a connection in place of cn. It returns nil if there will be none.
-func (r *Path) replace(ctx context.Context, cn *rdmaconn.Conn, pause *Backoff) *rdmaconn.Conn {
+func (r *Path) replace(ctx context.Context, cn *rdmaconn.Conn, pause *backoff) *rdmaconn.Conn {
 	select {
 	case <-cn.Gone(): // with it all calls have left, and counted their replays
 	case <-ctx.Done():
@@ -67,7 +67,7 @@ func (r *Path) replace(ctx context.Context, cn *rdmaconn.Conn, pause *Backoff) *
 
 // make makes a connection in place of cn, or the first one, with as many attempts as it
 // takes. It returns nil if there will be none.
-func (r *Path) make(ctx context.Context, cn *rdmaconn.Conn, pause *Backoff) *rdmaconn.Conn {
+func (r *Path) make(ctx context.Context, cn *rdmaconn.Conn, pause *backoff) *rdmaconn.Conn {
 	for try := 1; pause.sleep(ctx, r.longestPause()); try++ {
 		next, err := r.attempt(ctx)
 		if err == nil {
@@ -96,7 +96,7 @@ func (r *Path) loss() error {
 	if r.Last != nil {
 		return r.Last.Err()
 	}
-	return r.Why
+	return r.why
 }
 
 // longestPause bounds the time until the next attempt.
@@ -106,10 +106,10 @@ func (r *Path) longestPause() time.Duration {
 	switch {
 	case r.Last == nil:
 		return maxFirstPause
-	case time.Now().After(r.Until):
-		return MaxPause
+	case time.Now().After(r.until):
+		return maxPause
 	}
-	return min(max(r.Set.Cfg.ReconnectTimeout/waitParts, MinPause), MaxPause)
+	return min(max(r.Set.Cfg.ReconnectTimeout/waitParts, minPause), maxPause)
 }
 
 // attempt tries once.
@@ -145,9 +145,9 @@ func (r *Path) replaced(cn, next *rdmaconn.Conn, tries int) *rdmaconn.Conn {
 func (r *Path) failed(err error, try int) {
 	r.Mu.Lock()
 	if r.Last == nil {
-		news := r.Why.Error() != err.Error()
-		if r.State == PathLost {
-			r.Why = err
+		news := r.why.Error() != err.Error()
+		if r.state == pathLost {
+			r.why = err
 		}
 		r.Mu.Unlock()
 		if news {
@@ -155,10 +155,10 @@ func (r *Path) failed(err error, try int) {
 		}
 		return
 	}
-	if r.State == PathLost {
-		r.Why = base.Reasons{r.Last.Err(), fmt.Errorf("attempt %d to replace it: %w", try, err)}
+	if r.state == pathLost {
+		r.why = base.Reasons{r.Last.Err(), fmt.Errorf("attempt %d to replace it: %w", try, err)}
 	}
-	away := time.Now().After(r.Until)
+	away := time.Now().After(r.until)
 	r.Mu.Unlock()
 	if try == 1 || away {
 		r.Set.Cfg.Logger.Warn("lwio: the RDMA connection is not replaced yet", "server", r.Set.Target, "attempt", try, "calls wait", !away, "err", err)
@@ -187,21 +187,21 @@ func (r *Path) negotiate(ctx context.Context) (*handshake.Association, error) {
 	if err != nil {
 		return nil, rdmaconn.HandshakeError(err)
 	}
-	r.SetFenced(nil)
+	r.setFenced(nil)
 	return assoc, nil
 }
 
-// SetFenced notes that nothing goes on at the server: of the connection cn alone, if
+// setFenced notes that nothing goes on at the server: of the connection cn alone, if
 // that is not nil.
-func (r *Path) SetFenced(cn *rdmaconn.Conn) {
+func (r *Path) setFenced(cn *rdmaconn.Conn) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
 	if cn != nil && cn != r.Last {
 		return
 	}
-	if !r.Fenced && r.State != pathUp {
+	if !r.Fenced && r.state != pathUp {
 		r.Fenced = true
-		r.setLocked(r.State)
+		r.setLocked(r.state)
 	}
 	if r.orphans {
 		r.orphans = false
@@ -214,7 +214,7 @@ func (r *Path) SetFenced(cn *rdmaconn.Conn) {
 func (r *Path) Unfenced(cn *rdmaconn.Conn) bool {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	return r.Last == cn && r.State > pathReplaying && !r.Fenced
+	return r.Last == cn && r.state > pathReplaying && !r.Fenced
 }
 
 // Fence makes the server forget writes that a broken connection may still carry, before
@@ -226,7 +226,7 @@ func (r *Path) Fence(ctx context.Context) error {
 	for {
 		r.notice()
 		r.Mu.Lock()
-		cn, changed, needed := r.Last, r.Changed, r.State > pathReplaying && !r.Fenced
+		cn, changed, needed := r.Last, r.changed, r.state > pathReplaying && !r.Fenced
 		r.Mu.Unlock()
 		if !needed {
 			return nil
@@ -237,7 +237,7 @@ func (r *Path) Fence(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		if cn.UnansweredWrites() == 0 {
-			r.SetFenced(cn)
+			r.setFenced(cn)
 			continue
 		}
 		select {
@@ -258,29 +258,29 @@ func (r *Path) Fence(ctx context.Context) error {
 	}
 }
 
-// Backoff is how long to wait before the next attempt.
-type Backoff struct{ pause time.Duration }
+// backoff is how long to wait before the next attempt.
+type backoff struct{ pause time.Duration }
 
-// Lived says for how long the last connection was there, and whether it was of use.
-func (b *Backoff) Lived(d time.Duration, used bool) {
+// lived says for how long the last connection was there, and whether it was of use.
+func (b *backoff) lived(d time.Duration, used bool) {
 	switch {
-	case d >= ProvenAfter:
+	case d >= provenAfter:
 		b.pause = 0
 	case used:
-		b.pause = min(b.pause, MinPause)
+		b.pause = min(b.pause, minPause)
 	}
 }
 
-// Next is the longest pause before the next attempt, if it must not be longer than most.
-func (b *Backoff) Next(most time.Duration) time.Duration {
+// next is the longest pause before the next attempt, if it must not be longer than most.
+func (b *backoff) next(most time.Duration) time.Duration {
 	d := min(b.pause, most)
-	b.pause = max(2*d, MinPause)
+	b.pause = max(2*d, minPause)
 	return d
 }
 
 // sleep waits, and reports false if ctx has ended.
-func (b *Backoff) sleep(ctx context.Context, most time.Duration) bool {
-	if d := b.Next(most); d > 0 {
+func (b *backoff) sleep(ctx context.Context, most time.Duration) bool {
+	if d := b.next(most); d > 0 {
 		t := time.NewTimer(d/2 + rand.N(d/2+1))
 		defer t.Stop()
 		select {

@@ -1,0 +1,129 @@
+package paths
+
+import (
+	"errors"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/rdmaconn"
+)
+
+// The pause doubles until a connection has been of use or has lived long.
+func TestBackoffGrowsUntilConnectionProves(t *testing.T) {
+	var b backoff
+	var pauses []time.Duration
+	for range 20 {
+		pauses = append(pauses, b.next(maxPause))
+	}
+	if pauses[0] != 0 || pauses[1] != minPause || !slices.IsSorted(pauses) || pauses[19] != maxPause {
+		t.Error(pauses)
+	}
+	b.lived(0, false)
+	if b.next(maxPause) != maxPause {
+		t.Error("a connection of no use counts")
+	}
+	if b.next(time.Second) != time.Second {
+		t.Error("calls wait longer than they may")
+	}
+	b.lived(0, true)
+	if b.next(maxPause) != minPause {
+		t.Error("a connection of use does not count")
+	}
+	b.lived(provenAfter, false)
+	if b.next(maxPause) != 0 {
+		t.Error("a connection that lived long does not count")
+	}
+}
+
+// sessionEnd is an SMB session that has ended with an error, or lives if that is nil.
+type sessionEnd struct {
+	sessionLife
+	err error
+}
+
+func (s *sessionEnd) Err() error { return s.err }
+
+// The log entry of a lost connection names the known consequence.
+func TestAfterLossNamesTheNextStep(t *testing.T) {
+	for _, c := range []struct {
+		reconnect     time.Duration
+		conns         int
+		require       bool
+		closed, ended bool
+		want          string
+	}{
+		{base.DefaultReconnectTimeout, 1, false, false, false, "trying to replace it"},
+		{base.DefaultReconnectTimeout, 1, true, false, false, "trying to replace it"},
+		{base.DefaultReconnectTimeout, 1, false, false, true, "nothing: the SMB session has ended too"},
+		{base.DefaultReconnectTimeout, 1, false, true, true, "nothing: the client is being closed"},
+		{-1, 1, false, true, false, "nothing: the client is being closed"},
+		{-1, 1, false, false, false, "it is not to be replaced: going on over SMB"},
+		{-1, 1, true, false, false, "it is not to be replaced: reads and writes fail"},
+		{-1, 2, false, false, false, "it is not to be replaced"},
+		{-1, 2, false, false, true, "nothing: the SMB session has ended too"},
+	} {
+		sess := new(sessionEnd)
+		client := new(Set)
+		client.Smb, client.Paths, client.Cfg = sess, make([]*Path, c.conns), base.Config{ReconnectTimeout: c.reconnect, RequireRDMA: c.require}
+		client.Closed.Store(c.closed)
+		if c.ended {
+			sess.err = net.ErrClosed
+		}
+		if got := client.NewPath(0).afterLoss(); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
+
+// The fence of one connection counts for that connection, not for the next.
+//
+// Source: [OP-112]
+func TestFencedIsOfOneConnection(t *testing.T) {
+	earlier, last := new(rdmaconn.Conn), new(rdmaconn.Conn)
+	r := &Path{Set: new(Set), Last: last, state: pathLost, changed: make(chan struct{})}
+	if r.setFenced(earlier); r.Fenced {
+		t.Error("an earlier connection counts")
+	}
+	if r.setFenced(last); !r.Fenced {
+		t.Error("the last one does not count")
+	}
+}
+
+// The rotation of a list wraps around.
+func TestRotatedStartsAtIndex(t *testing.T) {
+	list := []int{1, 2, 3}
+	for n, want := range map[int][]int{0: {1, 2, 3}, 1: {2, 3, 1}, 5: {3, 1, 2}} {
+		if got := rotated(list, n); !slices.Equal(got, want) {
+			t.Errorf("%d: %v", n, got)
+		}
+	}
+	if len(rotated([]int(nil), 7)) != 0 {
+		t.Error("an empty list has elements")
+	}
+}
+
+// While no path has a connection, calls wait at the path that waits longest for its next one.
+func TestLeastBusyWaitsAtThePathThatWaitsLongest(t *testing.T) {
+	c := new(Set)
+	for i := range 3 {
+		r := c.NewPath(i)
+		r.why = errors.New("no")
+		c.Paths = append(c.Paths, r)
+	}
+	c.Paths[1].until = time.Now().Add(time.Minute)
+	c.Paths[2].until = time.Now().Add(-time.Minute)
+	for range 6 {
+		if r := c.LeastBusy(0); r != c.Paths[1] {
+			t.Fatalf("path %d", r.Index)
+		}
+	}
+	if n := c.Stripe(1 << 30); n != 0 {
+		t.Errorf("a read is cut up for %d connections", n)
+	}
+	if err := c.Fence(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
