@@ -50,7 +50,8 @@ type Config struct {
 	// CopyThreshold is the largest read, in bytes, that goes through a bounce buffer instead
 	// of a registration, 1 byte to 64 KiB. 0 means 1023 bytes. [OP-91]
 	CopyThreshold int
-	// Timeout bounds Dial, and each call whose context has no deadline. 0 and below mean 30 s.
+	// Timeout bounds each call whose context has no deadline, Dial included. 0 and below mean
+	// 30 s.
 	Timeout time.Duration
 	// ReconnectTimeout bounds how long reads and writes wait for a lost RDMA connection to be
 	// replaced. 0 means 5 s. After it unacknowledged writes fail with ErrUncertain, and other
