@@ -6,44 +6,43 @@ import (
 	"time"
 )
 
-// The numbers of waiting for answers.
+// The numbers of the decision between polling and sleeping.
 const (
-	// adaptivePatience is for how long an adaptive call looks for an answer before
-	// it sleeps: about as long as a sleep and a wake-up take. pollingPatience is
-	// that of a call that polls by choice, singlePatience that of an adaptive one where
-	// the program has one processor, which the server may be in need of.
+	// adaptivePatience is the time that a call busy-polls in mode Adaptive before it sleeps: about
+	// as long as a sleep and a wake-up take. pollingPatience is the time in mode Polling.
+	// singlePatience is the time in mode Adaptive with one processor, which the server may need.
 	adaptivePatience = 50 * time.Microsecond
 	pollingPatience  = time.Millisecond
 	singlePatience   = 20 * time.Microsecond
-	// adaptiveDepth is up to how many requests in flight are polled for; with more there
-	// is always something to do after a wake-up.
+	// adaptiveDepth is the largest number of pending requests with which mode Adaptive polls. With
+	// more there is always work after a wake-up.
 	adaptiveDepth = 8
-	// firstProbe and lastProbe bound how many requests are waited for in the way
-	// that is better before the other is tried again.
+	// firstProbe and lastProbe bound the number of requests that wait in the better way before the
+	// other way is tried again.
 	firstProbe, lastProbe = 16, 1024
-	// trial is how many requests in a row a probe is: a server that is polled too is
-	// awake only after some.
+	// trial is the number of requests in a row of one probe. A server that is polled too is awake
+	// only after some requests.
 	trial = 16
-	// hopeless is a delay, in nanoseconds, that polling ends its trial for: the
-	// processors are at work for others. No delay counts as more.
+	// hopeless is the delay, in nanoseconds, that ends a trial of polling: the processors have
+	// other work. A longer delay counts as this one.
 	hopeless = 4 * int64(adaptivePatience)
-	// promptDelay is the mean delay of polling below which the server is taken to be at work on
-	// another processor: where both share one, to go there and back takes two switches and
-	// the work. A call that looks in vain for want of the processor raises the mean.
+	// promptDelay is a mean delay of polling, in nanoseconds. With a shorter mean the server is
+	// taken to run on another processor. On one processor an answer takes two switches and the
+	// work. A call that busy-polls without success, as it lacks the processor, raises the mean.
 	promptDelay = int64(5 * time.Microsecond)
-	// inertia is how many delays count in a mean: where they are of two kinds, as with
-	// client and server on one processor, fewer make the better way change all the time.
+	// inertia is the number of delays that count in a mean. Where delays are of two kinds, as with
+	// client and server on one processor, a smaller number makes the better way change often.
 	inertia = 16
 )
 
-// pace are the measured delays of requests of one kind and about one size.
-// Racing updates may lose a sample, which does no harm.
+// pace has the measured delays of requests of one kind and about one size. Concurrent updates may
+// lose a sample, which does no harm.
 type pace struct {
 	polled, slept atomic.Int64 // mean delays in nanoseconds, 0 if there is none yet
 	since         atomic.Int64 // requests since the last probe
-	probe         atomic.Int64 // how many there may be
-	left          atomic.Int64 // requests of the probe that is under way
-	way           atomic.Bool  // which it tries
+	probe         atomic.Int64 // requests until the next probe
+	left          atomic.Int64 // requests that the probe under way still takes
+	way           atomic.Bool  // the way that it tries: true is polling
 }
 
 // paces are sorted by direction and by the number of bits of the size.
@@ -57,10 +56,9 @@ func (p *paces) of(kind requestKind, size uint32) *pace {
 	return &p[way][bits.Len32(size)]
 }
 
-// polls decides about the next request: it is polled for if answers that are polled
-// for come within the patience, and clearly sooner than those that wake a sleeper. Now and
-// then it is done in the other way, to see whether that has changed; each time that
-// it has not, less often.
+// polls decides about the next request. It is polled if polled answers come within the patience,
+// and clearly sooner than answers that wake a sleeper. At times a probe tries the other way. Each
+// probe that confirms the better way doubles the number of requests until the next.
 //
 // Source: [LWIO §Wakeup]
 func (p *pace) polls() bool {
@@ -81,14 +79,14 @@ func (p *pace) polls() bool {
 	return p.try(!best)
 }
 
-// try begins to wait in the given way for some requests.
+// try begins a probe of one way.
 func (p *pace) try(polled bool) bool {
 	p.way.Store(polled)
 	p.left.Store(trial - 1)
 	return polled
 }
 
-// took notes after how many nanoseconds an answer was seen.
+// took notes the delay of an answer, in nanoseconds.
 func (p *pace) took(polled bool, ns int64) {
 	was := sooner(p.polled.Load(), p.slept.Load())
 	mean := &p.slept
@@ -108,12 +106,12 @@ func (p *pace) took(polled bool, ns int64) {
 	}
 }
 
-// isPrompt tells whether answers that are polled for come at once.
+// isPrompt reports whether polled answers come at once.
 func (p *pace) isPrompt() bool {
 	polled := p.polled.Load()
 	return 0 < polled && polled < promptDelay
 }
 
-// sooner reports whether a delay of polling is so much shorter than that of sleeping that
-// it is worth the processor.
+// sooner reports whether a delay of polling is so much shorter than a delay of sleeping that it is
+// worth the processor.
 func sooner(polled, slept int64) bool { return polled < slept-slept/4 }

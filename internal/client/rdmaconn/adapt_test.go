@@ -11,7 +11,7 @@ import (
 )
 
 // simulate lets n requests be waited for, where the delay of each way is fixed, and
-// returns how many were polled for.
+// returns how many were polled.
 func simulate(p *pace, n int, polled, slept int64) int {
 	count := 0
 	for range n {
@@ -33,25 +33,25 @@ func TestPaceFindsBetterWay(t *testing.T) {
 	const n = 4000
 	var p pace
 	if got := simulate(&p, n, 2_000, 30_000); got < n*90/100 || got == n {
-		t.Errorf("polled for %d of %d where that is faster", got, n)
+		t.Errorf("polled %d of %d where that is faster", got, n)
 	}
 	if got := simulate(&p, n, 45_000, 12_000); got > n/5 {
-		t.Errorf("polled for %d of %d where it has become slower", got, n)
+		t.Errorf("polled %d of %d where it has become slower", got, n)
 	}
 	if got := simulate(&p, n, 45_000, 12_000); got > n/20 || got == 0 {
-		t.Errorf("polled for %d of %d where it is slower", got, n)
+		t.Errorf("polled %d of %d where it is slower", got, n)
 	}
 	if got := simulate(&p, n, 1_000_000, 2_000_000); got > n/10 {
-		t.Errorf("polled for %d of %d that take longer than the patience", got, n)
+		t.Errorf("polled %d of %d that take longer than the patience", got, n)
 	}
 	if got := simulate(&p, 2*n, 2_000, 30_000); got < n {
-		t.Errorf("polled for %d of %d where it has become faster", got, 2*n)
+		t.Errorf("polled %d of %d where it has become faster", got, 2*n)
 	}
 }
 
 // Delays of two kinds, as with client and server on one processor, do not make the better
 // way change all the time.
-func TestPaceOfTwoKinds(t *testing.T) {
+func TestPaceKeepsBetterWayWithTwoKindsOfDelay(t *testing.T) {
 	const n = 20_000
 	var p pace
 	r := rand.New(rand.NewPCG(1, 2))
@@ -68,12 +68,12 @@ func TestPaceOfTwoKinds(t *testing.T) {
 		p.took(way, slow)
 	}
 	if count > n/6 {
-		t.Errorf("polled for %d of %d where it is slower", count, n)
+		t.Errorf("polled %d of %d where it is slower", count, n)
 	}
 }
 
 // A trial of polling ends with the first answer that shows it to be hopeless.
-func TestPaceHopeless(t *testing.T) {
+func TestPaceEndsHopelessTrialAtOnce(t *testing.T) {
 	const n = 1000
 	var p pace
 	probes := 0
@@ -86,12 +86,12 @@ func TestPaceHopeless(t *testing.T) {
 	}
 	// One at first, and one each time that twice as many requests have been slept for.
 	if probes == 0 || probes > 12 {
-		t.Errorf("polled for %d of %d where the answers come after 20 ms", probes, n)
+		t.Errorf("polled %d of %d where the answers come after 20 ms", probes, n)
 	}
 }
 
 // With any delays, both ways are tried again and again.
-func TestPaceNeverGivesUp(t *testing.T) {
+func TestPaceTriesBothWaysAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p pace
 		delays := rapid.SliceOfN(rapid.Int64Range(-1, 1<<40), 1, 300).Draw(t, "delays")

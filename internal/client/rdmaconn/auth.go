@@ -20,11 +20,10 @@ const (
 	maxSamePages = math.MaxUint16
 	// pointerSize is announced as Endian. [OP-13]
 	pointerSize = 8
-	// announcedSend is the MaxSendBufferSize that the client announces; nothing
+	// announcedSend is the MaxSendBufferSize that the client announces. No code
 	// depends on it. [OP-62]
 	announcedSend = 8192 + wire.HeaderSize
-	// maxServerSize bounds the size that the client accepts for one
-	// request.
+	// maxServerSize bounds the size of one request that the client accepts from the server.
 	maxServerSize = 1 << 30
 )
 
@@ -37,16 +36,16 @@ type Limits struct {
 	Gather        int // parts of memory that one WRITE is gathered from, not bytes
 }
 
-// session is what AUTH settled, apart from the limits.
+// session has the results of AUTH other than the limits.
 type session struct {
 	sessionID   [8]byte
 	keyed       bool
 	firstNumber uint64 // the number of the first message after AUTH
-	priorFirst  uint64 // that of the connection that this one replaced
+	priorFirst  uint64 // firstNumber of the connection that this one replaced
 }
 
-// Authenticate proves to the server that this side negotiated over the pipe, and
-// checks the same of the server. The server's parameters arrive in a region of their own, which
+// Authenticate proves to the server that this side negotiated over the pipe, and checks the
+// server's proof. The server's parameters arrive in a region of their own, which
 // is closed before they are inspected. prev is the connection that this one replaces, or nil; it
 // is torn down.
 //
@@ -110,17 +109,15 @@ func (c *Conn) clientParams(prev *Conn) *wire.AuthParams {
 	return p
 }
 
-// adopt keeps the limits and the credits of the server: its window bounds the data
-// with one READ, as the client's bounds one RDMA write. It goes on with the numbers of
-// the connection before.
+// adopt keeps the limits and the credits of the server. The server's window bounds the data of one
+// READ. The messages go on with the numbers of the connection before.
 //
 // Source: [OP-6], [OP-21], [OP-60], [OP-61], [OP-61b], [OP-112]
 func (c *Conn) adopt(p *wire.AuthParams, prev *Conn) error {
 	most := int(min(c.info.MaxTransferLength, maxServerSize))
 	write := int(min(p.MaxRecvBufferSize, maxServerSize))
 	if p.Keyed == nil {
-		// A server that goes by the text alone has posted exactly that much for
-		// header and data.
+		// A server that follows the text alone has posted exactly that size for header and data.
 		write -= wire.HeaderSize
 	}
 	c.sessionID, c.keyed = *p.SessionID, p.Keyed != nil
@@ -146,8 +143,8 @@ func (c *Conn) adopt(p *wire.AuthParams, prev *Conn) error {
 	return c.credits.granted(int(p.Credits))
 }
 
-// maxSame is the most that a collapsed write may have: whole pages, so that the next one
-// goes on with the page's beginning. 0 says that this server takes none.
+// maxSame is the longest collapsed write, in bytes. It has whole pages, so that the next write
+// begins with the beginning of a page. 0 says that this server takes none.
 //
 // Source: [LWIO §Vectored Write], [OP-76], [OP-78], [OP-79]
 func maxSame(p *wire.AuthParams, maxWrite int) int {
@@ -157,7 +154,7 @@ func maxSame(p *wire.AuthParams, maxWrite int) int {
 	return ProtocolPage * int(min(p.MaxRdmaWindowSize/ProtocolPage, maxSamePages))
 }
 
-// HandshakeError maps a fault of the peer to the errors of the client.
+// HandshakeError returns the client's error for a fault of the peer.
 func HandshakeError(err error) error {
 	var e *handshake.Error
 	if !errors.As(err, &e) {

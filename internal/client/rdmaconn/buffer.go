@@ -9,12 +9,12 @@ import (
 	"lwio/rdma"
 )
 
-// ErrBufferBusy is a buffer that is still in use, because a read into it or a write from
-// it was given up and not answered yet. [OP-113]
+// ErrBufferBusy says that the server may still use a Buffer: a read into it or a write from it was
+// given up and not answered yet. [OP-113]
 var ErrBufferBusy = errors.New("a read into the buffer or a write from it was given up, and may still go on")
 
-// Buffer is the engine of an lwio.Buffer: memory that is registered once for each
-// connection. Safe for concurrent use.
+// Buffer is the engine of an lwio.Buffer: memory that is registered once on each connection. Safe
+// for concurrent use.
 //
 // Source: [OP-91], [OP-113]
 type Buffer struct {
@@ -45,28 +45,28 @@ func (r *BufferRegion) abandoned(n int64) {
 	r.buffer.unknown.Add(n)
 }
 
-// Bytes is that of lwio.Buffer.
+// Bytes implements lwio.Buffer.
 func (b *Buffer) Bytes() []byte { return b.bytes }
 
-// Busy is that of lwio.Buffer.
+// Busy implements lwio.Buffer.
 func (b *Buffer) Busy() bool {
 	return b.unknown.Load() > 0 || b.lostConn() != nil
 }
 
-// Close is that of lwio.Buffer.
+// Close implements lwio.Buffer.
 func (b *Buffer) Close() error {
 	b.once.Do(func() {
-		b.closed.Store(true) // before the memory could be taken for ordinary memory
+		b.closed.Store(true) // before a call can take the memory for ordinary memory
 		b.table.remove(b)
 		b.Release()
 	})
 	return nil
 }
 
-// Hold keeps the memory until Release, also if the buffer is closed before. b may be nil, for
+// Hold keeps the memory until Release, also if the Buffer is closed before. b may be nil, for
 // ordinary memory.
 //
-// Errors: errBufferClosed, if it is closed already.
+// Errors: errBufferClosed, if the Buffer is closed already.
 func (b *Buffer) Hold() error {
 	if b == nil {
 		return nil
@@ -80,8 +80,8 @@ func (b *Buffer) Hold() error {
 	return nil
 }
 
-// Release ends a hold of the buffer, and frees the memory after the last. b may be nil, for
-// ordinary memory.
+// Release ends a hold of the Buffer. The last one frees the memory. b may be nil, for ordinary
+// memory.
 func (b *Buffer) Release() {
 	if b == nil {
 		return

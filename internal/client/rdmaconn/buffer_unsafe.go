@@ -2,7 +2,7 @@ package rdmaconn
 
 import "unsafe"
 
-// within is the offset of p in b, or -1 if p is not a part of it.
+// within returns the offset of p in b, or -1 if p is not a part of b.
 func within(b, p []byte) int {
 	if len(p) == 0 {
 		return -1

@@ -10,16 +10,16 @@ import (
 	"lwio/rdma"
 )
 
-// BufferTable has the buffers of a client, each of which is registered on every
-// connection.
+// BufferTable has the Buffers of a client. Each is registered on every connection. Safe for
+// concurrent use.
 type BufferTable struct {
 	open atomic.Pointer[[]*Buffer] // replaced as a whole, with mu held
 
 	mu    sync.Mutex // guards the following fields, and Buffer.regions and users
-	conns []*Conn    // that buffers are registered on
+	conns []*Conn    // with registrations
 }
 
-// all are the open buffers.
+// all returns the open Buffers.
 func (t *BufferTable) all() []*Buffer {
 	if list := t.open.Load(); list != nil {
 		return *list
@@ -27,9 +27,9 @@ func (t *BufferTable) all() []*Buffer {
 	return nil
 }
 
-// Of is the open buffer that p is a part of, or nil for ordinary memory. It waits for nothing,
-// so that a call can ask before it waits for the first time: once the buffer is closed there is
-// other memory at that place, or none.
+// Of returns the open Buffer that p is a part of, or nil for ordinary memory. It does not wait, so
+// that a call can ask before it waits for the first time: once the Buffer is closed, there is other
+// memory at that place, or none.
 func (t *BufferTable) Of(p []byte) *Buffer {
 	for _, b := range t.all() {
 		if within(b.bytes, p) >= 0 {
@@ -39,7 +39,7 @@ func (t *BufferTable) Of(p []byte) *Buffer {
 	return nil
 }
 
-// add registers a new buffer on all connections.
+// add registers a new Buffer on all connections.
 func (t *BufferTable) add(ctx context.Context, b *Buffer) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,7 +53,7 @@ func (t *BufferTable) add(ctx context.Context, b *Buffer) error {
 	return nil
 }
 
-// Register registers all buffers on a new connection.
+// Register registers all Buffers on a new connection.
 func (t *BufferTable) Register(ctx context.Context, cn *Conn) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,7 +81,7 @@ func (t *BufferTable) registerLocked(ctx context.Context, b *Buffer, cn *Conn) e
 	return nil
 }
 
-// remove ends the registrations of a buffer on all connections.
+// remove ends the registrations of a Buffer on all connections.
 func (t *BufferTable) remove(b *Buffer) {
 	t.mu.Lock()
 	list := slices.DeleteFunc(slices.Clone(t.all()), func(o *Buffer) bool { return o == b })
@@ -94,11 +94,11 @@ func (t *BufferTable) remove(b *Buffer) {
 	}
 }
 
-// Reclaim holds the buffer for a call over SMB, and waits until lost connections that it was
-// registered on are torn down, and only this process can write to it any more. The caller
-// lets go of it. b may be nil, for ordinary memory.
+// Reclaim holds the Buffer for a call over SMB. It waits until the lost connections with a
+// registration of the Buffer are torn down: then only this process writes to the Buffer. Release
+// must follow. b may be nil, for ordinary memory.
 //
-// Errors: ErrBufferBusy, if it is busy on a live connection; errBufferClosed; ctx's.
+// Errors: ErrBufferBusy, if the Buffer is busy on a live connection; errBufferClosed; ctx's.
 //
 // Source: [OP-113]
 func (b *Buffer) Reclaim(ctx context.Context) error {
@@ -118,10 +118,10 @@ func (b *Buffer) Reclaim(ctx context.Context) error {
 	return err
 }
 
-// Hold adds to list the buffers that the segments of a call are parts of, and holds them: one
-// after another that are the same but once.
+// Hold adds the Buffers of the segments of a call to list, and holds them. Segments in a row of
+// the same Buffer count once.
 //
-// Errors: errBufferClosed, with none held.
+// Errors: errBufferClosed; then it holds none.
 func (t *BufferTable) Hold(list []*Buffer, segs [][]byte) ([]*Buffer, error) {
 	var last *Buffer
 	for _, p := range segs {
@@ -133,7 +133,7 @@ func (t *BufferTable) Hold(list []*Buffer, segs [][]byte) ([]*Buffer, error) {
 			list = append(list, b)
 		}
 	}
-	for i, b := range list { // not before all are found: this may wait
+	for i, b := range list { // after all are found, as this may wait
 		if err := b.Hold(); err != nil {
 			ReleaseAll(list[:i])
 			return nil, err
@@ -142,18 +142,18 @@ func (t *BufferTable) Hold(list []*Buffer, segs [][]byte) ([]*Buffer, error) {
 	return list, nil
 }
 
-// ReleaseAll ends a hold of the buffers.
+// ReleaseAll ends the holds of Buffers.
 func ReleaseAll(list []*Buffer) {
 	for _, b := range list {
 		b.Release()
 	}
 }
 
-// takenBack waits until lost connections that the buffer is registered on are torn down, for a
-// call on the connection c, or on none. It ends with c: those connections may have calls
+// takenBack waits until the lost connections with a registration of the Buffer are torn down. c is
+// the connection of the caller, or nil. The wait ends with c, as the lost connections may have calls
 // that wait for c.
 //
-// Errors: ctx's; that of c.
+// Errors: ctx's; the error of c.
 func (b *Buffer) takenBack(ctx context.Context, c *Conn) error {
 	var down <-chan struct{}
 	if c != nil {
@@ -171,7 +171,7 @@ func (b *Buffer) takenBack(ctx context.Context, c *Conn) error {
 	return nil
 }
 
-// lostConn is a connection that is lost, and may still reach the buffer; nil if there is none.
+// lostConn returns a lost connection that may still reach the Buffer, or nil.
 func (b *Buffer) lostConn() *Conn {
 	b.table.mu.Lock()
 	defer b.table.mu.Unlock()
@@ -207,18 +207,18 @@ func (c *Conn) RegionOf(ctx context.Context, p []byte, of *Buffer) (*BufferRegio
 	return r, at, r.buffer.Gone()
 }
 
-// errBufferClosed is an operation whose memory was part of a Buffer that is closed.
+// errBufferClosed says that the memory of an operation was part of a Buffer that is closed.
 var errBufferClosed error = bufferClosedError{}
 
 type bufferClosedError struct{}
 
-// Error says so.
+// Error implements error.
 func (bufferClosedError) Error() string { return "the buffer was closed" }
 
-// Is makes it fs.ErrClosed, whose text is about files.
+// Is makes the error match fs.ErrClosed, whose text is about files.
 func (bufferClosedError) Is(target error) bool { return target == fs.ErrClosed }
 
-// Gone is errBufferClosed once the buffer is closed. b may be nil, for ordinary memory.
+// Gone returns errBufferClosed once the Buffer is closed. b may be nil, for ordinary memory.
 func (b *Buffer) Gone() error {
 	if b != nil && b.closed.Load() {
 		return errBufferClosed

@@ -137,7 +137,7 @@ func (c *Conn) CloseFid(fid uint16) {
 
 // TakeCredits takes up to n credits that are next to each other in the request table. It takes
 // none if other calls wait. ReturnCredits gives back those that NextCredit did not take out.
-func (c *Conn) TakeCredits(n int) Credits { return c.table.free.takeSome(min(n, requestsAtOnce)) }
+func (c *Conn) TakeCredits(n int) Credits { return c.table.free.takeSome(n) }
 
 // NextCredit takes one credit out of a set, or returns nil if the set is empty.
 func (c *Conn) NextCredit(set *Credits) *Request { return c.table.free.next(set) }

@@ -16,8 +16,8 @@ func change(n int) wire.StatusResponse {
 }
 
 // A change of the grant is answered with one CREDIT for a growth, and one for each credit that is
-// given up. Whatever the changes and the requests in flight are, each credit is free, in use or
-// not granted, and there is a receive for each message that may come.
+// given up. After random changes and requests, each credit is free, in use or not granted, and there
+// is a receive for each message that may come.
 //
 // Source: [LWIO §Credits], [OP-65], [OP-67], [OP-69] to [OP-73]
 func TestCreditsModel(t *testing.T) {

@@ -7,10 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// freeRequests are the entries that are granted and not in use. To take some that are there,
-// and to give some back while no call waits, is one atomic operation for up to 64. Waiting
-// calls come before others, in the order in which they came. Safe for concurrent
-// use.
+// freeRequests are the entries that are granted and not in use. While no call waits, one atomic
+// operation takes or gives back up to 64 entries. Waiting calls come before others, in the order in
+// which they came. Safe for concurrent use.
 type freeRequests struct {
 	requests []Request
 	set      requestSet
@@ -18,14 +17,14 @@ type freeRequests struct {
 
 	mu    sync.Mutex // guards the following fields
 	queue []chan *Request
-	spare []chan *Request // of those that have waited
+	spare []chan *Request // for the next waiting calls
 }
 
 func (f *freeRequests) init(requests []Request) {
 	f.requests, f.set = requests, newRequestSet(len(requests))
 }
 
-// size is how many there are.
+// size is the number of free entries.
 func (f *freeRequests) size() (n int) {
 	for i := range f.set {
 		n += bits.OnesCount64(f.set[i].Load())
@@ -33,10 +32,10 @@ func (f *freeRequests) size() (n int) {
 	return n
 }
 
-// put adds one.
+// put adds an entry.
 func (f *freeRequests) put(s *Request) { f.putBack(someRequests{s.index / 64, 1 << (s.index % 64)}) }
 
-// putBack adds some.
+// putBack adds entries.
 func (f *freeRequests) putBack(some someRequests) {
 	if some.members == 0 {
 		return
@@ -49,14 +48,13 @@ func (f *freeRequests) putBack(some someRequests) {
 	}
 }
 
-// take takes one; nil says that there is none, or that others wait.
+// take takes an entry. It returns nil if there is none or other calls wait.
 func (f *freeRequests) take() *Request {
 	some := f.takeSome(1)
 	return f.next(&some)
 }
 
-// takeSome takes up to n, of those that are next to each other. There are none if others
-// wait.
+// takeSome takes up to n entries that are next to each other. It takes none if other calls wait.
 func (f *freeRequests) takeSome(n int) someRequests {
 	if f.waiting.Load() > 0 {
 		return someRequests{}
@@ -64,7 +62,7 @@ func (f *freeRequests) takeSome(n int) someRequests {
 	return f.set.takeSome(n)
 }
 
-// next takes one of some that were taken, or returns nil.
+// next returns one of the entries that were taken, or nil.
 func (f *freeRequests) next(some *someRequests) *Request {
 	if some.members == 0 {
 		return nil
@@ -87,13 +85,13 @@ func (f *freeRequests) serveLocked() {
 	}
 }
 
-// leaveLocked takes the one at place i out of the queue.
+// leaveLocked removes place i of the queue.
 func (f *freeRequests) leaveLocked(i int) {
 	f.queue = slices.Delete(f.queue, i, i+1)
 	f.waiting.Add(-1)
 }
 
-// join begins to wait: an entry comes by the channel, which the caller passes to leave in any case.
+// join begins to wait. The entry comes by the channel. leave must follow.
 func (f *freeRequests) join() chan *Request {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -104,12 +102,12 @@ func (f *freeRequests) join() chan *Request {
 		place = make(chan *Request, 1)
 	}
 	f.queue = append(f.queue, place)
-	f.waiting.Add(1) // before the set is looked at: put looks here after that
+	f.waiting.Add(1) // before serveLocked looks at the set: putBack looks here after it has added
 	f.serveLocked()
 	return place
 }
 
-// leave ends the wait. An entry that came and was not received goes back.
+// leave ends the wait. An entry that was not received goes back.
 func (f *freeRequests) leave(place chan *Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

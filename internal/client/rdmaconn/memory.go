@@ -19,8 +19,8 @@ const (
 	bounceAlign = 64
 )
 
-// messageMemory is the memory of a connection's messages. Each kind is a region of its own. What
-// the server can write to lies in exposed, with nothing else.
+// messageMemory is the memory of a connection's messages. Each kind is a region of its own. Memory
+// that the server can write lies in exposed, with nothing else.
 type messageMemory struct {
 	own     rdma.Memory // of messages
 	exposed rdma.Memory // of small reads and status blocks

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// requestSet is a set of entries by their index. Safe for concurrent use.
+// requestSet is a set of entries of the request table, by index. Safe for concurrent use.
 type requestSet []atomic.Uint64
 
 // newRequestSet returns an empty set for entries 0 to n-1.
@@ -23,7 +23,7 @@ func (s requestSet) empty() bool {
 	return true
 }
 
-// each calls do for every member at the moment that its word is looked at.
+// each calls do for every member. A member that is added meanwhile may be left out.
 func (s requestSet) each(do func(i int)) {
 	for i := range s {
 		for w := s[i].Load(); w != 0; w &= w - 1 {
@@ -38,13 +38,13 @@ type Credits = someRequests
 // Empty reports whether there are none.
 func (m someRequests) Empty() bool { return m.members == 0 }
 
-// someRequests are members of one word of a set.
+// someRequests are up to 64 members of one word of a set.
 type someRequests struct {
 	word    int
 	members uint64
 }
 
-// add adds a member; false says that it is of another word.
+// add adds a member. False says that the member belongs to another word.
 func (m *someRequests) add(i int) bool {
 	if m.members != 0 && m.word != i/64 {
 		return false
@@ -54,24 +54,22 @@ func (m *someRequests) add(i int) bool {
 	return true
 }
 
-// addSome and removeSome add and remove members.
+// addSome adds members.
 func (s requestSet) addSome(m someRequests) {
 	if m.members != 0 {
 		s[m.word].Or(m.members)
 	}
 }
 
+// removeSome removes members.
 func (s requestSet) removeSome(m someRequests) {
 	if m.members != 0 {
 		s[m.word].And(^m.members)
 	}
 }
 
-// requestsAtOnce is how many takeSome can take.
-const requestsAtOnce = 64
-
-// takeSome removes up to n members of one word, and returns them; none says that the set
-// is empty.
+// takeSome removes up to n members of one word, and returns them. It returns none if the set is
+// empty.
 func (s requestSet) takeSome(n int) someRequests {
 	for i := range s {
 		for w := s[i].Load(); w != 0; w = s[i].Load() {

@@ -260,7 +260,7 @@ func TestTeardownEndsRequests(t *testing.T) {
 		c.Unpin()
 		c.Close()
 		if o.unanswered != 1 || o.answers != 0 {
-			t.Errorf("told %d times, %d answers", o.unanswered, o.answers)
+			t.Errorf("ended %d times, %d answers", o.unanswered, o.answers)
 		}
 		c.Hold()
 		if _, ok := c.TakeBack(&o.Ticket); !ok {

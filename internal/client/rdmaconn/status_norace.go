@@ -2,6 +2,6 @@
 
 package rdmaconn
 
-// statusMemory is where the status blocks of a connection lie: in the adapter's
-// memory.
+// statusMemory returns the memory of the status blocks of a connection: the adapter's
+// memory b.
 func statusMemory(b []byte) []byte { return b }

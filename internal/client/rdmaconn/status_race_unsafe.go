@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// statusMemory is where the status blocks of a connection lie: on the heap, as the
+// statusMemory returns the memory of the status blocks of a connection: on the heap, as the
 // race detector sees no order in the atomic operations on other memory.
 func statusMemory(b []byte) []byte {
 	w := make([]atomic.Uint64, len(b)/8)

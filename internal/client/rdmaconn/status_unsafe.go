@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// wordsOf is memory, which is aligned to 8, as words for atomic loads and stores.
+// wordsOf returns memory, which is aligned to 8, as words for atomic loads and stores.
 //
 // Source: [OP-89]
 func wordsOf(b []byte) []atomic.Uint64 {
