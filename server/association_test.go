@@ -34,6 +34,25 @@ func negotiateRequest(t testing.TB, change func(r *wire.NegotiateRequest)) []byt
 	return b
 }
 
+// offer negotiates with a client that has the named providers.
+func (v *env) offer(names []string) wire.NegotiateResponse {
+	v.t.Helper()
+	out, err := v.e.association.Negotiate(v.t.Context(), v.sess, negotiateRequest(v.t, func(r *wire.NegotiateRequest) {
+		r.Providers = nil
+		for _, name := range names {
+			r.Providers = append(r.Providers, wire.AddressBlock{Name: name})
+		}
+	}), 0xFFFF)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	resp, err := wire.DecodeNegotiateResponse(out)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	return resp
+}
+
 // Source: [LWIO §Discovery] [OP-30] [OP-32]
 func TestResumeContextNamesThePipe(t *testing.T) { onEach(t, testResumeContextNamesThePipe) }
 
@@ -90,19 +109,7 @@ func TestNegotiateListsCommonProviders(t *testing.T) {
 		{"none", nil, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			out, err := v.e.association.Negotiate(context.Background(), v.sess, negotiateRequest(t, func(r *wire.NegotiateRequest) {
-				r.Providers = nil
-				for _, name := range c.theirs {
-					r.Providers = append(r.Providers, wire.AddressBlock{Name: name})
-				}
-			}), 0xFFFF)
-			if err != nil {
-				t.Fatal(err)
-			}
-			resp, err := wire.DecodeNegotiateResponse(out)
-			if err != nil {
-				t.Fatal(err)
-			}
+			resp := v.offer(c.theirs)
 			if len(resp.Providers) != c.want || resp.ServerName != "here" || resp.Key == [16]byte{} {
 				t.Fatalf("%+v", resp)
 			}
@@ -134,19 +141,7 @@ func TestNegotiateListsInOrderOfTheServer(t *testing.T) {
 		{[]string{"ib", "iwarp"}, []string{"iwarp"}},
 		{[]string{"shm", "shm"}, []string{"shm"}},
 	} {
-		out, err := v.e.association.Negotiate(t.Context(), v.sess, negotiateRequest(t, func(r *wire.NegotiateRequest) {
-			r.Providers = nil
-			for _, name := range c.theirs {
-				r.Providers = append(r.Providers, wire.AddressBlock{Name: name})
-			}
-		}), 0xFFFF)
-		if err != nil {
-			t.Fatal(err)
-		}
-		resp, err := wire.DecodeNegotiateResponse(out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := v.offer(c.theirs)
 		var got []string
 		for _, p := range resp.Providers {
 			got = append(got, p.Name)

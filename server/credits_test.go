@@ -9,8 +9,6 @@ import (
 	"lwio/internal/ntstatus"
 	"lwio/internal/ratelimit"
 	"lwio/internal/wire"
-
-	"pgregory.net/rapid"
 )
 
 // conn returns the server's side of the only connection.
@@ -68,11 +66,6 @@ func (c *rawClient) wantDelta(n int) {
 	}
 }
 
-// creditMessage returns a CREDIT.
-func creditMessage(n int32) wire.Header {
-	return wire.NewCredit(n)
-}
-
 // A client that has more requests than credits gets more; it returns those that it does not
 // use, and gets no more until it gave some up. An idle one gives credits up, one message for
 // each.
@@ -93,7 +86,7 @@ func TestCreditTransactions(t *testing.T) {
 	c.reply()
 	c.send(hungry(16), nil) // no second one before this is answered
 	c.reply()
-	c.want(ntstatus.Success, 0, creditMessage(2), nil)
+	c.want(ntstatus.Success, 0, wire.NewCredit(2), nil)
 	want(8, 2)
 	c.send(hungry(16), nil) // nor after some were not used
 	c.reply()
@@ -106,13 +99,13 @@ func TestCreditTransactions(t *testing.T) {
 	v.e.balance(time.Now().Add(idleTime))
 	c.wantDelta(-4)
 	for n := int32(-4); n < 0; n++ {
-		c.want(ntstatus.Status(wire.NotifyCredit), 0, creditMessage(n), nil)
+		c.want(ntstatus.Status(wire.NotifyCredit), 0, wire.NewCredit(n), nil)
 	}
 	want(4, 2)
 	c.send(hungry(7), nil)
 	c.wantDelta(3)
 	c.reply()
-	c.want(ntstatus.Success, 0, creditMessage(0), nil)
+	c.want(ntstatus.Success, 0, wire.NewCredit(0), nil)
 	want(7, 0)
 	if n := v.e.count.credits.Load(); n != 7 {
 		t.Errorf("%d credits are counted", n)
@@ -148,7 +141,7 @@ func TestWrongCredits(t *testing.T) {
 			v, c := grantEnv(t, Limits{})
 			x.begin(v, c)
 			for i, n := range x.answer {
-				c.send(creditMessage(n), nil)
+				c.send(wire.NewCredit(n), nil)
 				if i < len(x.answer)-1 {
 					c.reply()
 				}
@@ -175,7 +168,7 @@ func TestCreditStall(t *testing.T) {
 	v, c := grantEnv(t, Limits{StallTimeout: time.Hour})
 	shrinks(v, c)
 	v.e.balance(time.Now().Add(59 * time.Minute))
-	c.want(ntstatus.Status(wire.NotifyCredit), 0, creditMessage(-2), nil)
+	c.want(ntstatus.Status(wire.NotifyCredit), 0, wire.NewCredit(-2), nil)
 	v.e.balance(time.Now().Add(61 * time.Minute))
 	c.wantCut()
 }
@@ -199,7 +192,7 @@ func TestThrottledClientHasNoCreditStall(t *testing.T) {
 		t.Errorf("%+v, and the change began at %v", k, began)
 	}
 	brisk.pace.Take(1<<30, 0)
-	c.send(creditMessage(-2), nil)
+	c.send(wire.NewCredit(-2), nil)
 	eventually(t, "the connection is held back", func() bool { return s.credits.snapshot().paused })
 	v.e.balance(time.Now().Add(61 * time.Minute))
 	if err := context.Cause(s.ctx); err != nil {
@@ -217,7 +210,7 @@ func TestLastCreditIsNeverTakenBack(t *testing.T) {
 	v.conn().shrink(100)
 	c.wantDelta(-3)
 	for n := int32(-3); n < 0; n++ {
-		c.want(ntstatus.Status(wire.NotifyCredit), 0, creditMessage(n), nil)
+		c.want(ntstatus.Status(wire.NotifyCredit), 0, wire.NewCredit(n), nil)
 	}
 	v.conn().shrink(1)
 	c.want(ntstatus.FileClosed, 0, controlHeader(wire.OpCancel, 0xFFFF), nil)
@@ -233,7 +226,7 @@ func TestCreditsAreShared(t *testing.T) {
 	a.send(hungry(16), nil)
 	a.wantDelta(8)
 	a.reply()
-	a.want(ntstatus.Success, 0, creditMessage(0), nil)
+	a.want(ntstatus.Success, 0, wire.NewCredit(0), nil)
 	b := v.client()
 	if b.credits != 1 {
 		t.Fatalf("the second connection has %d credits", b.credits)
@@ -245,95 +238,14 @@ func TestCreditsAreShared(t *testing.T) {
 	v.e.balance(time.Now())
 	a.wantDelta(-4)
 	for n := int32(-4); n < 0; n++ {
-		a.want(ntstatus.Status(wire.NotifyCredit), 0, creditMessage(n), nil)
+		a.want(ntstatus.Status(wire.NotifyCredit), 0, wire.NewCredit(n), nil)
 	}
 	b.send(hungry(8), nil)
 	b.wantDelta(3)
 	b.reply()
-	b.want(ntstatus.Success, 0, creditMessage(0), nil)
+	b.want(ntstatus.Success, 0, wire.NewCredit(0), nil)
 	if k := sa.credits.snapshot(); k.grant != 8 {
 		t.Errorf("the first connection has %d credits", k.grant)
-	}
-}
-
-// The pool never grants more than its budget, except for the first credit of each connection,
-// and loses none.
-//
-// Source: [OP-69]
-func TestCreditPoolModel(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		p := creditPool{budget: rapid.IntRange(1, 40).Draw(t, "budget")}
-		var held []int
-		sum := func() (n int) {
-			for _, h := range held {
-				n += h
-			}
-			return n
-		}
-		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			hint := rapid.IntRange(1, 30).Draw(t, "hint")
-			i := 0
-			if len(held) > 0 {
-				i = rapid.IntRange(0, len(held)-1).Draw(t, "connection")
-			}
-			before := sum()
-			switch step := rapid.IntRange(0, 4).Draw(t, "step"); {
-			case step == 0 || len(held) == 0:
-				n := p.first(hint)
-				if n < 1 || n > hint || n > 1 && before+n > p.budget {
-					t.Fatalf("first(%d) is %d with %d of %d given", hint, n, before, p.budget)
-				}
-				held = append(held, n)
-			case step == 1:
-				n := p.grow(held[i], hint)
-				if n < 0 || n > 0 && (held[i]+n > hint || before+n > p.budget) {
-					t.Fatalf("grow(%d, %d) is %d with %d of %d given", held[i], hint, n, before, p.budget)
-				}
-				held[i] += n
-			case step == 2:
-				p.give(held[i])
-				held = append(held[:i], held[i+1:]...)
-			case step == 3:
-				if p.look(hint) {
-					if s := p.share(hint); s != p.budget {
-						t.Fatalf("a connection with all hints may hold %d of %d", s, p.budget)
-					}
-				}
-			default:
-				n := rapid.IntRange(0, held[i]-1).Draw(t, "back")
-				p.give(n)
-				held[i] -= n
-			}
-			if p.held != sum() {
-				t.Fatalf("%d given, %d in the books", sum(), p.held)
-			}
-		}
-	})
-}
-
-// The first grants leave credits for connections that turn out to need more, and the first
-// connection that gets none triggers a balance, once.
-//
-// Source: [OP-74c]
-func TestFirstGrantsLeaveSomething(t *testing.T) {
-	p := creditPool{budget: 8192, exhausted: make(chan struct{}, 1)}
-	var grants []int
-	for range 1000 {
-		grants = append(grants, p.first(32))
-	}
-	if grants[0] != 32 || grants[100] < 16 || grants[500] < 4 || grants[999] != 1 || p.held >= p.budget {
-		t.Errorf("%d of %d are given, first %d, %d, %d, %d", p.held, p.budget, grants[0], grants[100], grants[500], grants[999])
-	}
-	if p.look(0) {
-		t.Error("small first grants are taken for need")
-	}
-	p.grow(1, p.budget)
-	if n := p.grow(1, 4) + p.grow(2, 4); n != 0 || len(p.exhausted) != 1 {
-		t.Errorf("%d signals of an exhausted pool", len(p.exhausted))
-	}
-	<-p.exhausted
-	if !p.look(100) || p.grow(1, 4) != 0 || len(p.exhausted) != 0 {
-		t.Error("a known need is signalled again")
 	}
 }
 
@@ -345,7 +257,7 @@ func TestRefusedGrowthIsRetried(t *testing.T) {
 	a.send(hungry(8), nil)
 	a.wantDelta(4)
 	a.reply()
-	a.want(ntstatus.Success, 0, creditMessage(0), nil)
+	a.want(ntstatus.Success, 0, wire.NewCredit(0), nil)
 	b := v.client()
 	for range 2 {
 		b.send(hungry(4), nil)
@@ -440,11 +352,11 @@ func (b *breather) step() {
 		b.pending = n
 	default:
 		b.grant += int(n)
-		b.send(creditMessage(0), nil)
+		b.send(wire.NewCredit(0), nil)
 		b.flying++
 	}
 	for b.flying < b.grant && b.pending != 0 {
-		b.send(creditMessage(b.pending), nil)
+		b.send(wire.NewCredit(b.pending), nil)
 		b.flying++
 		b.pending++
 	}

@@ -28,7 +28,7 @@ func testWantedCreditsAreNoBound(t *testing.T, on string) {
 		c.send(hungry(255), nil)
 		c.wantDelta(15)
 		c.reply()
-		c.want(ntstatus.Success, 0, creditMessage(10), nil)
+		c.want(ntstatus.Success, 0, wire.NewCredit(10), nil)
 		if k := v.conn().credits.snapshot(); k.grant != 6 || k.extra != 10 {
 			t.Errorf("%+v", k)
 		}

@@ -137,3 +137,54 @@ func BenchmarkReadDir(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/entries, "ns/entry")
 }
+
+// BenchmarkLockArray is an array of locks of which the last is refused, in a file with many.
+func BenchmarkLockArray(b *testing.B) {
+	const n = 8000
+	s := newSite(b)
+	s.put("f")
+	keepers := []*vfs.Open{s.mustOpen("f"), s.mustOpen("f")}
+	for i := range uint64(n) {
+		if err := keepers[i%2].TryLock(shared(1000+i, 1)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	o := s.mustOpen("f")
+	var array []vfs.Lock
+	for i := range uint64(63) {
+		array = append(array, exclusive(i, 1))
+	}
+	array = append(array, exclusive(1000, 1))
+	for b.Loop() {
+		if o.TryLock(array...) == nil {
+			b.Fatal("granted")
+		}
+	}
+	closed(b, o, keepers[0], keepers[1])
+}
+
+// BenchmarkLockClose is the close of an open with many locks, for which many others wait.
+func BenchmarkLockClose(b *testing.B) {
+	const n = 2000
+	s := newSite(b)
+	s.put("f")
+	keeper, waiter := s.mustOpen("f"), s.mustOpen("f")
+	for i := range uint64(n) {
+		if err := keeper.TryLock(vfs.Lock{Range: vfs.Range{Off: 2 * i, Len: 1}, Exclusive: i == 0}); err != nil {
+			b.Fatal(err)
+		}
+		queue(b, waiter, shared(0, 4*n))
+	}
+	for b.Loop() {
+		b.StopTimer()
+		o := s.mustOpen("f")
+		for i := range uint64(n) {
+			if err := o.TryLock(shared(2*i+1, 1)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StartTimer()
+		closed(b, o)
+	}
+	closed(b, keeper, waiter)
+}
