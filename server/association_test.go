@@ -186,9 +186,9 @@ func TestNegotiateFitsIntoResponse(t *testing.T) {
 // Each prefix of a NEGOTIATE, and each other packet, closes the pipe.
 //
 // Source: [LWIO §Network Discovery] [OP-35] [OP-37]
-func TestNegotiateRefused(t *testing.T) { onEach(t, testNegotiateRefused) }
+func TestInvalidNegotiateClosesPipe(t *testing.T) { onEach(t, testInvalidNegotiateClosesPipe) }
 
-func testNegotiateRefused(t *testing.T, on string) {
+func testInvalidNegotiateClosesPipe(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	good := negotiateRequest(t, nil)
 	for n := range good {
@@ -233,7 +233,7 @@ func testKeysInUseSurviveNegotiations(t *testing.T, on string) {
 // SMB alone: LWIO is not announced, and there is no pipe.
 //
 // Source: [OP-30]
-func TestNoProviders(t *testing.T) {
+func TestServerWithoutProvidersServesSMBAlone(t *testing.T) {
 	v := newEnv(t, envConfig{})
 	s, err := New(Config{FS: v.fs})
 	if err != nil {

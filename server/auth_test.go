@@ -41,9 +41,9 @@ func (c *rawClient) wantRefused(msg []byte, status ntstatus.Status) {
 //
 // Source: [LWIO §Connection Authentication] [LWIO claim 12] [OP-13] [OP-28] [OP-44]
 // [OP-45] [OP-46b] [OP-50a] [OP-50b] [OP-50c] [OP-50g] [OP-50h]
-func TestAuthRefused(t *testing.T) { onEach(t, testAuthRefused) }
+func TestDefectiveAuthIsRefused(t *testing.T) { onEach(t, testDefectiveAuthIsRefused) }
 
-func testAuthRefused(t *testing.T, on string) {
+func testDefectiveAuthIsRefused(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	other := v.client()
 	flip := func(at int) func([]byte) []byte {
@@ -155,9 +155,9 @@ func testConnectionsPerKeyAreLimited(t *testing.T, on string) {
 // is not ignored if it is wrong.
 //
 // Source: [LWIO §Connection Authentication] [OP-45] [OP-46b]
-func TestAllowMD5(t *testing.T) { onEach(t, testAllowMD5) }
+func TestAllowMD5AcceptsUnkeyedAuth(t *testing.T) { onEach(t, testAllowMD5AcceptsUnkeyedAuth) }
 
-func testAllowMD5(t *testing.T, on string) {
+func testAllowMD5AcceptsUnkeyedAuth(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on, allowMD5: true})
 	n := v.negotiate(v.sess)
 	c := v.connect(n)
@@ -178,9 +178,11 @@ func testAllowMD5(t *testing.T, on string) {
 // A session without an application key has no secret: a MAC with a key of zeros is refused.
 //
 // Source: [OP-46b]
-func TestNoApplicationKey(t *testing.T) { onEach(t, testNoApplicationKey) }
+func TestAuthWithoutApplicationKeyIsRefused(t *testing.T) {
+	onEach(t, testAuthWithoutApplicationKeyIsRefused)
+}
 
-func testNoApplicationKey(t *testing.T, on string) {
+func testAuthWithoutApplicationKeyIsRefused(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	sess := newFakeSession(2)
 	sess.app = [16]byte{}

@@ -172,7 +172,7 @@ func TestGiveAllServesWaiters(t *testing.T) {
 	}
 }
 
-func TestRemoveFromMemoryQueue(t *testing.T) {
+func TestRemovedWaiterGetsNoMemory(t *testing.T) {
 	l := newTestLine()
 	a := newTestBufferPool(1, 0, blockUnit)
 	o, waiting := newTestOp(&conn{}, l, 1), newTestOp(&conn{}, l, 1)
@@ -237,7 +237,7 @@ func TestRunOfOperationsIsBounded(t *testing.T) {
 	}
 }
 
-func TestRemoveFromFileQueue(t *testing.T) {
+func TestRemovedOperationIsNotRun(t *testing.T) {
 	l := newTestLine()
 	a, b := &op{}, &op{}
 	l.push(a)
@@ -249,7 +249,7 @@ func TestRemoveFromFileQueue(t *testing.T) {
 
 // A file has at most three quarters of the share of its connection, and half of all memory, and
 // another file gets its own.
-func TestFileShareOfBufferPool(t *testing.T) {
+func TestFileShareOfBufferPoolIsBounded(t *testing.T) {
 	const blocks = 32
 	a := newTestBufferPool(blocks, 0, blocks/4*blockUnit)
 	a.half = blocks / 2 * blockUnit
@@ -270,7 +270,7 @@ func TestFileShareOfBufferPool(t *testing.T) {
 	}
 }
 
-func TestOrderOfBlockSize(t *testing.T) {
+func TestBlockOrderHoldsSize(t *testing.T) {
 	for _, c := range []struct{ n, want int }{
 		{1, 0}, {4096, 0}, {4097, 1}, {8192, 1}, {8193, 2}, {64 << 10, 4}, {512 << 10, 7}, {512<<10 + 1, 8},
 	} {

@@ -53,9 +53,9 @@ func (c *rawClient) exposesMemory(fid uint16) {
 // reference; so does the body of another message than a write.
 //
 // Source: [LWIO §Write] [OP-61]
-func TestWriteByReference(t *testing.T) { onEach(t, testWriteByReference) }
+func TestDataByReferenceGoesToTheFile(t *testing.T) { onEach(t, testDataByReferenceGoesToTheFile) }
 
-func testWriteByReference(t *testing.T, on string) {
+func testDataByReferenceGoesToTheFile(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	o := v.file("f", nil)

@@ -120,7 +120,7 @@ func TestCreditTransactions(t *testing.T) {
 // A CREDIT that does not answer the change in progress ends the connection.
 //
 // Source: [LWIO §Credits] [OP-69] [OP-70] [OP-71] [OP-72]
-func TestWrongCredits(t *testing.T) {
+func TestUnexpectedCreditEndsConnection(t *testing.T) {
 	for _, x := range []struct {
 		name   string
 		begin  func(v *env, c *rawClient)
@@ -164,7 +164,7 @@ func shrinks(v *env, c *rawClient) {
 }
 
 // A client that does not answer a change is cut off after StallTimeout.
-func TestCreditStall(t *testing.T) {
+func TestUnansweredCreditChangeCutsConnection(t *testing.T) {
 	v, c := grantEnv(t, Limits{StallTimeout: time.Hour})
 	shrinks(v, c)
 	v.e.balance(time.Now().Add(59 * time.Minute))
@@ -272,9 +272,9 @@ func TestRefusedGrowthIsRetried(t *testing.T) {
 // requests as it may have, and a balance all the time.
 //
 // Source: [LWIO §Credits] [OP-65] to [OP-69]
-func TestCreditsUnderLoad(t *testing.T) { onEach(t, testCreditsUnderLoad) }
+func TestNoCreditIsLostUnderLoad(t *testing.T) { onEach(t, testNoCreditIsLostUnderLoad) }
 
-func testCreditsUnderLoad(t *testing.T, on string) {
+func testNoCreditIsLostUnderLoad(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on, limits: Limits{Credits: 4, MaxCredits: 16, CreditBudget: 20}})
 	var clients []*breather
 	for range 4 {

@@ -148,7 +148,7 @@ func (d *cemetery) wantNothingLeft() {
 // A client dies at every byte that it sends, and at every byte that is sent to it.
 //
 // Source: [LWIO §I/O Processing] [OP-94f]
-func TestDeathAtEveryByte(t *testing.T) {
+func TestServerOutlivesClientDeathAtEveryByte(t *testing.T) {
 	d := newCemetery(t, envConfig{})
 	dying := func(out, in int64) rdma.Provider {
 		life := faultconn.Dialer{SendLimit: out, ReceiveLimit: in}
@@ -188,9 +188,11 @@ func TestDeathAtEveryByte(t *testing.T) {
 // each of the server's.
 //
 // Source: [LWIO §I/O Processing] [OP-94f]
-func TestDeathAtEveryOperation(t *testing.T) { onEach(t, testDeathAtEveryOperation) }
+func TestServerOutlivesClientDeathAtEveryOperation(t *testing.T) {
+	onEach(t, testServerOutlivesClientDeathAtEveryOperation)
+}
 
-func testDeathAtEveryOperation(t *testing.T, on string) {
+func testServerOutlivesClientDeathAtEveryOperation(t *testing.T, on string) {
 	const operations = 10 // of the client's; the server has more
 	var at, deaths atomic.Int64
 	cut := func(a fault.Attempt) fault.Action {

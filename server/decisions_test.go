@@ -16,9 +16,9 @@ import (
 // are not the open's, CONTROL, and MaxSendBufferSize.
 //
 // Source: [OP-21] [OP-22] [OP-23] [OP-50f] [OP-52] [OP-52b] [OP-62] [OP-92h]
-func TestIgnoredFields(t *testing.T) { onEach(t, testIgnoredFields) }
+func TestFieldsWithoutMeaningAreIgnored(t *testing.T) { onEach(t, testFieldsWithoutMeaningAreIgnored) }
 
-func testIgnoredFields(t *testing.T, on string) {
+func testFieldsWithoutMeaningAreIgnored(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	n := v.negotiate(v.sess)
 	c := v.connect(n)
@@ -51,9 +51,9 @@ func testIgnoredFields(t *testing.T, on string) {
 // The name that a client gives itself has no effect: the rights of the SMB session count.
 //
 // Source: [LWIO §Network Discovery] [OP-41] [OP-56]
-func TestClientNameMeansNothing(t *testing.T) { onEach(t, testClientNameMeansNothing) }
+func TestClientNameHasNoEffect(t *testing.T) { onEach(t, testClientNameHasNoEffect) }
 
-func testClientNameMeansNothing(t *testing.T, on string) {
+func testClientNameHasNoEffect(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	theirs := v.open("theirs", vfs.ReadData, 0, newFakeSession(5))
 	for _, name := range []string{"", "here", "SESSION5", "client\\..\\pipe"} {
@@ -84,9 +84,11 @@ func testClientNameMeansNothing(t *testing.T, on string) {
 // A wrong address or handle ends the connection, and affects no other.
 //
 // Source: [OP-18] [OP-19] [OP-92g]
-func TestWrongAddress(t *testing.T) { onEach(t, testWrongAddress) }
+func TestWrongRemoteAddressEndsConnection(t *testing.T) {
+	onEach(t, testWrongRemoteAddressEndsConnection)
+}
 
-func testWrongAddress(t *testing.T, on string) {
+func testWrongRemoteAddressEndsConnection(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	other := v.client()
 	o := v.file("a", content(100_000))
@@ -164,9 +166,11 @@ func (f *cachedFile) ReadCached(p []byte, off int64) (int, bool, error) {
 // No request waits for another one that it overlaps.
 //
 // Source: [OP-92d]
-func TestOverlapsHaveNoOrder(t *testing.T) { onEach(t, testOverlapsHaveNoOrder) }
+func TestOverlappingRequestsAreNotOrdered(t *testing.T) {
+	onEach(t, testOverlappingRequestsAreNotOrdered)
+}
 
-func testOverlapsHaveNoOrder(t *testing.T, on string) {
+func testOverlappingRequestsAreNotOrdered(t *testing.T, on string) {
 	g := newGate(t)
 	g.make("a", content(8192))
 	v := newEnv(t, envConfig{on: on, backend: &cachedGate{g}})

@@ -186,7 +186,7 @@ func negotiateOverPipe(t *testing.T, ctx context.Context, s *smbclient.Session) 
 // A server without providers does not announce LWIO over SMB.
 //
 // Source: [OP-30]
-func TestEndToEndWithoutLWIO(t *testing.T) {
+func TestServerWithoutProvidersDoesNotAnnounceLWIO(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	dir := t.TempDir()

@@ -137,9 +137,11 @@ func testLogoffIsNoLoss(t *testing.T, on string) {
 // A disconnect in the middle of I/O leaves nothing behind.
 //
 // Source: [OP-94f]
-func TestDisconnectDuringIO(t *testing.T) { onEach(t, testDisconnectDuringIO) }
+func TestDisconnectDuringIOLeavesNothing(t *testing.T) {
+	onEach(t, testDisconnectDuringIOLeavesNothing)
+}
 
-func testDisconnectDuringIO(t *testing.T, on string) {
+func testDisconnectDuringIOLeavesNothing(t *testing.T, on string) {
 	b, v, c, o, fid := gatedEnv(t, envConfig{on: on, limits: Limits{Workers: 2}})
 	b.shut()
 	for i := range 20 {
@@ -287,9 +289,9 @@ func testShutdownAnswersIOInFlight(t *testing.T, on string) {
 }
 
 // Source: [OP-112]
-func TestReplacedConnection(t *testing.T) { onEach(t, testReplacedConnection) }
+func TestNewConnectionReplacesOld(t *testing.T) { onEach(t, testNewConnectionReplacesOld) }
 
-func testReplacedConnection(t *testing.T, on string) {
+func testNewConnectionReplacesOld(t *testing.T, on string) {
 	b, v, c, _, fid := gatedEnv(t, envConfig{on: on})
 	b.shut()
 	c.send(writeHeader(fid, 0, 4), []byte("data"))

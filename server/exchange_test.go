@@ -17,9 +17,9 @@ import (
 //
 // Source: [LWIO §Connection Authentication] [LWIO §File Registration] [LWIO §Read] [LWIO claim 13] [LWIO claim 14] [LWIO claim 15]
 // [LWIO §Write] [LWIO §Close]
-func TestEveryMessageOfASession(t *testing.T) { onEach(t, testEveryMessageOfASession) }
+func TestSessionMessagesGolden(t *testing.T) { onEach(t, testSessionMessagesGolden) }
 
-func testEveryMessageOfASession(t *testing.T, on string) {
+func testSessionMessagesGolden(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	data := content(300_000)
@@ -81,9 +81,9 @@ func testGrantedCreditsAreBounded(t *testing.T, on string) {
 }
 
 // Source: [LWIO §Read] [OP-92a] [OP-92b] [OP-92c] [OP-60] [OP-63] [OP-106] [OP-55]
-func TestReadRules(t *testing.T) { onEach(t, testReadRules) }
+func TestReadReturnsDataOrItsStatus(t *testing.T) { onEach(t, testReadReturnsDataOrItsStatus) }
 
-func testReadRules(t *testing.T, on string) {
+func testReadReturnsDataOrItsStatus(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	fid := c.register(v.file("a", content(10_000)))
@@ -128,9 +128,11 @@ func testReadRules(t *testing.T, on string) {
 }
 
 // Source: [LWIO §Write] [OP-92b] [OP-92c] [OP-55] [OP-106]
-func TestWriteRules(t *testing.T) { onEach(t, testWriteRules) }
+func TestWriteStoresDataOrReturnsItsStatus(t *testing.T) {
+	onEach(t, testWriteStoresDataOrReturnsItsStatus)
+}
 
-func testWriteRules(t *testing.T, on string) {
+func testWriteStoresDataOrReturnsItsStatus(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	fid := c.register(v.file("a", nil))
@@ -241,9 +243,9 @@ func testPolledCompletionWritesStatusBlock(t *testing.T, on string) {
 }
 
 // Source: [LWIO §Vectored Read] [OP-8] [OP-60b] [OP-82] [OP-83] [OP-84]
-func TestVecRead(t *testing.T) { onEach(t, testVecRead) }
+func TestVecReadScattersData(t *testing.T) { onEach(t, testVecReadScattersData) }
 
-func testVecRead(t *testing.T, on string) {
+func testVecReadScattersData(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on, limits: Limits{MaxRdmaWindowSize: 64 << 10}})
 	c := v.client()
 	data := content(1 << 20)
@@ -297,9 +299,11 @@ func testVecRead(t *testing.T, on string) {
 // a connection has room for.
 //
 // Source: [LWIO §Vectored Read] [OP-60b]
-func TestVecReadOfManyRegions(t *testing.T) { onEach(t, testVecReadOfManyRegions) }
+func TestVecReadFillsMoreRegionsThanSlots(t *testing.T) {
+	onEach(t, testVecReadFillsMoreRegionsThanSlots)
+}
 
-func testVecReadOfManyRegions(t *testing.T, on string) {
+func testVecReadFillsMoreRegionsThanSlots(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	data := content(4096 * 512)
@@ -319,9 +323,9 @@ func testVecReadOfManyRegions(t *testing.T, on string) {
 }
 
 // Source: [LWIO §Vectored Write] [OP-75] [OP-76] [OP-77] [OP-78] [OP-79] [OP-80] [LWIO claim 17]
-func TestVecWrite(t *testing.T) { onEach(t, testVecWrite) }
+func TestVecWriteRepeatsCollapsedPage(t *testing.T) { onEach(t, testVecWriteRepeatsCollapsedPage) }
 
-func testVecWrite(t *testing.T, on string) {
+func testVecWriteRepeatsCollapsedPage(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	v.file("a", nil).Close()
@@ -355,9 +359,9 @@ func testVecWrite(t *testing.T, on string) {
 }
 
 // Source: [OP-92e]
-func TestUnknownAndUnasked(t *testing.T) { onEach(t, testUnknownAndUnasked) }
+func TestUnknownFlagOrOpcodeIsRefused(t *testing.T) { onEach(t, testUnknownFlagOrOpcodeIsRefused) }
 
-func testUnknownAndUnasked(t *testing.T, on string) {
+func testUnknownFlagOrOpcodeIsRefused(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	c.want(ntstatus.InvalidDeviceRequest, 0, controlHeader(0x42, 0), nil)
@@ -370,9 +374,9 @@ func testUnknownAndUnasked(t *testing.T, on string) {
 // The bytes of one exchange.
 //
 // Source: [LWIO §Connection Authentication] [LWIO §Read] [OP-11]
-func TestGoldenRead(t *testing.T) { onEach(t, testGoldenRead) }
+func TestReadAndAnswerGolden(t *testing.T) { onEach(t, testReadAndAnswerGolden) }
 
-func testGoldenRead(t *testing.T, on string) {
+func testReadAndAnswerGolden(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	fid := c.register(v.file("a", []byte("0123456789")))

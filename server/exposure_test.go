@@ -74,7 +74,7 @@ func (c *tappedConn) Write(p []byte) (int, error) {
 // of one goes on the wire.
 //
 // Source: [LWIO claim 2] [LWIO claim 16] [OP-100]
-func TestNoMemoryExposed(t *testing.T) {
+func TestServerExposesNoMemory(t *testing.T) {
 	onWire := &tap{}
 	p := &watchedProvider{Provider: iwarp.New(&iwarp.Config{
 		Listen: func(ctx context.Context, local *net.TCPAddr) (net.Listener, error) {

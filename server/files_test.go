@@ -68,7 +68,7 @@ func TestFileTableModel(t *testing.T) {
 // All 65535 numbers can be in use, and the one that is given up then comes back.
 //
 // Source: [OP-54]
-func TestFileTableFull(t *testing.T) {
+func TestFileTableUsesAllNumbers(t *testing.T) {
 	table := fileTable{limit: maxFiles}
 	files := make([]*registeredFile, maxFiles)
 	for i := range files {

@@ -27,9 +27,11 @@ func (v *env) within() {
 // time, and earlier ones stay.
 //
 // Source: [LWIO §Connection Authentication] [OP-44] [OP-50c]
-func TestFloodOfUnauthenticatedPeers(t *testing.T) { onEach(t, testFloodOfUnauthenticatedPeers) }
+func TestFloodOfPeersLeavesRoomForClients(t *testing.T) {
+	onEach(t, testFloodOfPeersLeavesRoomForClients)
+}
 
-func testFloodOfUnauthenticatedPeers(t *testing.T, on string) {
+func testFloodOfPeersLeavesRoomForClients(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on, limits: Limits{Unauthenticated: 8}})
 	first := v.client()
 	n := v.negotiate(v.sess)
@@ -71,9 +73,11 @@ func testFloodOfUnauthenticatedPeers(t *testing.T, on string) {
 // others negotiate.
 //
 // Source: [LWIO §Network Discovery] [OP-42] [OP-42b]
-func TestFloodOfNegotiations(t *testing.T) { onEach(t, testFloodOfNegotiations) }
+func TestFloodOfNegotiationsHarmsOwnSessionOnly(t *testing.T) {
+	onEach(t, testFloodOfNegotiationsHarmsOwnSessionOnly)
+}
 
-func testFloodOfNegotiations(t *testing.T, on string) {
+func testFloodOfNegotiationsHarmsOwnSessionOnly(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	used, good := v.client(), newFakeSession(2)
 	waiting := v.negotiate(good)

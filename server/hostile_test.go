@@ -164,9 +164,11 @@ func testLogLinesOfCutPeersAreLimited(t *testing.T, on string) {
 // More requests than credits find no receive.
 //
 // Source: [LWIO §Credits] [OP-66] [OP-64]
-func TestCreditOverrun(t *testing.T) { onEach(t, testCreditOverrun) }
+func TestRequestBeyondCreditsEndsConnection(t *testing.T) {
+	onEach(t, testRequestBeyondCreditsEndsConnection)
+}
 
-func testCreditOverrun(t *testing.T, on string) {
+func testRequestBeyondCreditsEndsConnection(t *testing.T, on string) {
 	b := newGate(t)
 	v := newEnv(t, envConfig{on: on, backend: b, limits: Limits{Credits: 4}})
 	other := v.client()

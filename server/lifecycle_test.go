@@ -170,9 +170,9 @@ func testReadsWaitForMemoryAndAreCancelled(t *testing.T, on string) {
 }
 
 // Source: [LWIO §File Registration] [OP-50i] [OP-52b] [OP-56] [OP-59]
-func TestRegisterRules(t *testing.T) { onEach(t, testRegisterRules) }
+func TestRegisterFindsOwnOpenOnly(t *testing.T) { onEach(t, testRegisterFindsOwnOpenOnly) }
 
-func testRegisterRules(t *testing.T, on string) {
+func testRegisterFindsOwnOpenOnly(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on, limits: Limits{FilesPerConnection: 3}})
 	c := v.client()
 	o := v.file("a", content(10))
@@ -212,9 +212,9 @@ func testRegisterRules(t *testing.T, on string) {
 }
 
 // Source: [LWIO §Write] [OP-92f]
-func TestWriteFails(t *testing.T) { onEach(t, testWriteFails) }
+func TestFailedWriteReturnsItsStatus(t *testing.T) { onEach(t, testFailedWriteReturnsItsStatus) }
 
-func testWriteFails(t *testing.T, on string) {
+func testFailedWriteReturnsItsStatus(t *testing.T, on string) {
 	b, v, c, _, fid := gatedEnv(t, envConfig{on: on})
 	for _, f := range []struct {
 		err    error

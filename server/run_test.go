@@ -145,9 +145,11 @@ func testContiguousWritesAreOneSystemCall(t *testing.T, on string) {
 // by themselves.
 //
 // Source: [OP-90] [OP-92f]
-func TestFailureInARunOfWrites(t *testing.T) { onEach(t, testFailureInARunOfWrites) }
+func TestFailureInRunAnswersFailedWrites(t *testing.T) {
+	onEach(t, testFailureInRunAnswersFailedWrites)
+}
 
-func testFailureInARunOfWrites(t *testing.T, on string) {
+func testFailureInRunAnswersFailedWrites(t *testing.T, on string) {
 	for name, test := range map[string]struct {
 		prepare func(v *env, b *gate)
 		wrong   map[int]written // status and information of those that fail

@@ -134,7 +134,7 @@ func (absent) OpenAdapter(context.Context, netip.Addr) (rdma.Adapter, error) {
 
 // A provider without a device is left out, with a line in the log; if there is no other, Serve
 // fails.
-func TestServeWithoutADevice(t *testing.T) {
+func TestProviderWithoutDeviceIsLeftOut(t *testing.T) {
 	p, log := iwarp.New(nil), new(bytes.Buffer)
 	cfg := Config{Providers: []rdma.Provider{absent{p}, p}, Logger: slog.New(slog.NewTextHandler(log, nil))}
 	s, addr, served := newServer(t, t.Context(), cfg, t.TempDir())
@@ -153,7 +153,7 @@ func TestServeWithoutADevice(t *testing.T) {
 }
 
 // A provider that cannot listen makes Serve fail.
-func TestServeWithABrokenProvider(t *testing.T) {
+func TestBrokenProviderFailsServe(t *testing.T) {
 	broken := iwarp.New(&iwarp.Config{Listen: func(context.Context, *net.TCPAddr) (net.Listener, error) {
 		return nil, errors.New("no such luck")
 	}})

@@ -160,9 +160,9 @@ func (c *textClient) registerText(name string, o *vfs.Open) {
 // Source: [LWIO §Network Discovery] [LWIO §Connection Authentication] [LWIO §File Registration] [LWIO §Read] [LWIO §Write]
 // [LWIO §Vectored Read] [LWIO §Vectored Write] [LWIO §Wakeup] [LWIO §Close] [LWIO §Cancel]
 // [OP-11] [OP-12] [OP-28] [OP-45] [OP-46b] [OP-47] [OP-60] [OP-61] [OP-75] [OP-80] [OP-81] [OP-89]
-func TestTextClient(t *testing.T) { onEach(t, testTextClient) }
+func TestClientOfTheTextIsServed(t *testing.T) { onEach(t, testClientOfTheTextIsServed) }
 
-func testTextClient(t *testing.T, on string) {
+func testClientOfTheTextIsServed(t *testing.T, on string) {
 	w := new(watch)
 	v := newEnv(t, envConfig{on: on, allowMD5: true, limits: Limits{MaxRecvBufferSize: 8 << 10, MaxRdmaWindowSize: 512 << 10}, provider: w.wrap(providers[on](), "server")})
 	data := content(1 << 20)

@@ -14,9 +14,9 @@ import (
 // connection, and no other does.
 //
 // Source: [LWIO claim 2] [OP-100] [OP-104]
-func TestOneSidedAccess(t *testing.T) { onEach(t, testOneSidedAccess) }
+func TestRemoteAccessEndsConnection(t *testing.T) { onEach(t, testRemoteAccessEndsConnection) }
 
-func testOneSidedAccess(t *testing.T, on string) {
+func testRemoteAccessEndsConnection(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	other := v.client()
 	region := v.conn().receives.region.RemoteAddr() // the best guess there could be
@@ -40,9 +40,9 @@ func testOneSidedAccess(t *testing.T, on string) {
 // Options may come in any order, unknown ones are skipped, and none may come twice.
 //
 // Source: [OP-46] [OP-50b]
-func TestAuthOptions(t *testing.T) { onEach(t, testAuthOptions) }
+func TestAuthOptionsInAnyOrder(t *testing.T) { onEach(t, testAuthOptionsInAnyOrder) }
 
-func testAuthOptions(t *testing.T, on string) {
+func testAuthOptionsInAnyOrder(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on, allowMD5: true})
 	for name, x := range map[string]struct {
 		option []byte
@@ -80,9 +80,9 @@ func testAuthOptions(t *testing.T, on string) {
 // A gap in the Sequences is counted and has no other effect.
 //
 // Source: [OP-21]
-func TestSequenceGaps(t *testing.T) { onEach(t, testSequenceGaps) }
+func TestSequenceGapsAreCounted(t *testing.T) { onEach(t, testSequenceGapsAreCounted) }
 
-func testSequenceGaps(t *testing.T, on string) {
+func testSequenceGapsAreCounted(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	fid := c.register(v.file("a", content(10)))
@@ -100,9 +100,9 @@ func testSequenceGaps(t *testing.T, on string) {
 // affects no other connection.
 //
 // Source: [OP-93a] [OP-93e] [OP-93f]
-func TestImpossibleInterrupts(t *testing.T) { onEach(t, testImpossibleInterrupts) }
+func TestImpossibleInterruptWaits(t *testing.T) { onEach(t, testImpossibleInterruptWaits) }
 
-func testImpossibleInterrupts(t *testing.T, on string) {
+func testImpossibleInterruptWaits(t *testing.T, on string) {
 	b, v, c, _, fid := gatedEnv(t, envConfig{on: on})
 	b.shut()
 	for range 3 {

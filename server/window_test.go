@@ -63,9 +63,11 @@ func testClientWindowBoundsRDMAWrites(t *testing.T, on string) {
 // those and no others.
 //
 // Source: [LWIO §Connection Authentication] [LWIO §Vectored Write] [OP-28] [OP-76] [OP-79]
-func TestPageSizesOfTheClient(t *testing.T) { onEach(t, testPageSizesOfTheClient) }
+func TestClientPageSizeRulesCollapsedWrites(t *testing.T) {
+	onEach(t, testClientPageSizeRulesCollapsedWrites)
+}
 
-func testPageSizesOfTheClient(t *testing.T, on string) {
+func testClientPageSizeRulesCollapsedWrites(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	for page := uint16(512); page <= 32<<10 && page != 0; page *= 2 {
 		n := v.negotiate(v.sess)

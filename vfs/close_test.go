@@ -235,7 +235,7 @@ func TestFSCloseClosesAllOpens(t *testing.T) {
 // I/O, closes, hooks and a logoff run concurrently. Run with -race.
 //
 // Source: [OP-58b]
-func TestCloseUnderLoad(t *testing.T) {
+func TestConcurrentCloseRunsHooksOnce(t *testing.T) {
 	s := newSite(t)
 	s.put("file")
 	for range 20 {
@@ -265,7 +265,7 @@ func TestCloseUnderLoad(t *testing.T) {
 	}
 }
 
-func TestReleaseWithoutAcquire(t *testing.T) {
+func TestReleaseWithoutAcquirePanics(t *testing.T) {
 	s := newSite(t)
 	s.put("file")
 	o := s.mustOpen("file")
@@ -281,7 +281,7 @@ func TestReleaseWithoutAcquire(t *testing.T) {
 }
 
 // A file that was deleted on disk is not found under its name again.
-func TestOpenAfterDeleteOnDisk(t *testing.T) {
+func TestFileDeletedOnDiskIsNotFound(t *testing.T) {
 	s := newSite(t)
 	s.put("file")
 	o := s.mustOpen("file")

@@ -66,7 +66,7 @@ func TestDispositionsOfFileDirectoryAndNothing(t *testing.T) {
 }
 
 // Source: [MS-FSA 2.1.5.1] [MS-SMB2 3.3.5.9]
-func TestOpenRefusals(t *testing.T) {
+func TestInvalidOpenIsRefused(t *testing.T) {
 	s := newSite(t)
 	s.put("file", "dir/", "dir/sub/", "dir/sub/x")
 	if err := os.Chmod(s.host("dir/sub/x"), 0o444); err != nil {
@@ -135,7 +135,7 @@ func make255(c byte) []byte {
 }
 
 // Source: [MS-SMB2 2.2.13.1] [OP-57]
-func TestGrantedAccess(t *testing.T) {
+func TestOpenGrantsRequestedAccess(t *testing.T) {
 	s := newSite(t)
 	s.put("file", "locked", "dir/")
 	if err := os.Chmod(s.host("locked"), 0o444); err != nil {
@@ -177,7 +177,7 @@ func TestGrantedAccess(t *testing.T) {
 }
 
 // Source: [MS-FSA 2.1.5.1]
-func TestReadOnlyShare(t *testing.T) {
+func TestReadOnlyShareRefusesChanges(t *testing.T) {
 	s := newSite(t)
 	s.put("file", "dir/")
 	for _, a := range []vfs.Access{
@@ -215,7 +215,7 @@ func TestReadOnlyShare(t *testing.T) {
 }
 
 // Source: [MS-FSCC 2.6]
-func TestCreateReadOnly(t *testing.T) {
+func TestCreatedReadOnlyFileIsWritableOnce(t *testing.T) {
 	s := newSite(t)
 	o := s.mustOpen("new", disposition(vfs.Create), attributes(vfs.AttrReadOnly))
 	held(t, o, func() {

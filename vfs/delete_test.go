@@ -59,7 +59,7 @@ func TestPendingDeleteCanBeCleared(t *testing.T) {
 }
 
 // Source: [MS-FSA 2.1.5.4]
-func TestDeleteOnCloseOption(t *testing.T) {
+func TestDeleteOnCloseBelongsToOneOpen(t *testing.T) {
 	s := newSite(t)
 	s.put("dir/")
 	a := s.mustOpen("file", disposition(vfs.Create), options(vfs.DeleteOnClose))
@@ -86,7 +86,7 @@ func TestDeleteOnCloseOption(t *testing.T) {
 }
 
 // Source: [MS-FSA 2.1.5.15.3]
-func TestDeleteRefusals(t *testing.T) {
+func TestInvalidDeleteIsRefused(t *testing.T) {
 	s := newSite(t)
 	s.put("file", "locked", "full/", "full/x", "odd/", "odd/a\\b")
 	if err := os.Chmod(s.host("locked"), 0o444); err != nil {

@@ -76,7 +76,7 @@ func TestReadDirReturnsRefusedEntryAgain(t *testing.T) {
 	}
 }
 
-func TestReadDirRefusals(t *testing.T) {
+func TestReadDirNeedsListableDirectory(t *testing.T) {
 	s := newSite(t)
 	s.put("file", "dir/")
 	f, d := s.mustOpen("file"), s.mustOpen("dir", access(vfs.ReadAttributes))

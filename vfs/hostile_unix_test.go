@@ -36,7 +36,7 @@ func outside(t *testing.T) string {
 }
 
 // No symbolic link leads out of the share, in any operation. [OP-57]
-func TestLinksThatLeaveTheShare(t *testing.T) {
+func TestLinksThatLeaveTheShareAreRefused(t *testing.T) {
 	s := newSite(t)
 	out := outside(t)
 	rel, err := filepath.Rel(s.dir, out)
@@ -84,7 +84,7 @@ func TestLinksThatLeaveTheShare(t *testing.T) {
 	}
 }
 
-func TestLinksInsideTheShare(t *testing.T) {
+func TestLinksInsideTheShareAreFollowed(t *testing.T) {
 	s := newSite(t)
 	s.put("dir/", "dir/sub/", "dir/sub/file")
 	s.link("dir/sub", "short")
@@ -292,7 +292,7 @@ func TestDeleteOfALinkLeavesItsTarget(t *testing.T) {
 }
 
 // A rename does not replace a special file.
-func TestRenameOverAFIFO(t *testing.T) {
+func TestRenameDoesNotReplaceFIFO(t *testing.T) {
 	s := newSite(t)
 	s.put("file")
 	if err := syscall.Mkfifo(s.host("fifo"), 0o644); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // Source: [OP-92a] [OP-92b] [OP-92c] [LWIO §Read]
-func TestReadAtEndOfFileAndOffsets(t *testing.T) {
+func TestReadAtReturnsShortOnlyAtEOF(t *testing.T) {
 	s := newSite(t)
 	s.put("file") // "content of file", 15 bytes
 	o := s.mustOpen("file", access(vfs.GenericRead))
@@ -59,7 +59,7 @@ func TestReadAtEndOfFileAndOffsets(t *testing.T) {
 }
 
 // Source: [OP-57] [OP-58b]
-func TestIOWithoutTheRight(t *testing.T) {
+func TestIOWithoutTheRightIsRefused(t *testing.T) {
 	s := newSite(t)
 	s.put("file", "dir/")
 	p := make([]byte, 4)
@@ -99,7 +99,7 @@ func TestIOWithoutTheRight(t *testing.T) {
 }
 
 // Source: [OP-92b] [OP-92c] [OP-92f] [LWIO §Write]
-func TestWriteAtOffsetsAndLimits(t *testing.T) {
+func TestWriteAtRefusesInvalidOffsets(t *testing.T) {
 	for _, opt := range []vfs.Options{0, vfs.WriteThrough, vfs.NoIntermediateBuffering} {
 		s := newSite(t)
 		o := s.mustOpen("new", disposition(vfs.Create), options(opt))
@@ -188,7 +188,7 @@ func TestWriteVecWritesPiecesAsOne(t *testing.T) {
 }
 
 // Source: [MS-FSA 2.1.5.3]
-func TestAppendOnly(t *testing.T) {
+func TestAppendOnlyOpenIgnoresOffset(t *testing.T) {
 	s := newSite(t)
 	s.put("file")
 	o := s.mustOpen("file", access(vfs.AppendData))
@@ -224,7 +224,7 @@ func TestTruncateGrowsAndShrinks(t *testing.T) {
 }
 
 // Source: [MS-FSCC 2.4.7]
-func TestStatAndSetTimes(t *testing.T) {
+func TestSetTimesShowsInStat(t *testing.T) {
 	s := newSite(t)
 	s.put("dir/", "dir/file")
 	o, d := s.mustOpen("dir/file"), s.mustOpen("dir")
@@ -252,7 +252,7 @@ func TestStatAndSetTimes(t *testing.T) {
 }
 
 // Source: [MS-FSCC 2.6]
-func TestSetAttributesReadOnly(t *testing.T) {
+func TestReadOnlyAttributeForbidsWriting(t *testing.T) {
 	s := newSite(t)
 	s.put("file", "dir/")
 	o, d := s.mustOpen("file"), s.mustOpen("dir")

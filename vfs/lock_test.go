@@ -33,7 +33,7 @@ func queue(t testing.TB, o *vfs.Open, l vfs.Lock) *vfs.LockWait {
 // Which locks exclude each other, between opens and within one.
 //
 // Source: [MS-FSA 2.1.4.10] [MS-FSA 2.1.5.8]
-func TestLockConflicts(t *testing.T) {
+func TestConflictingLockIsRefused(t *testing.T) {
 	s := newSite(t)
 	s.put("f")
 	for _, c := range []struct {
@@ -83,7 +83,7 @@ func TestLockConflicts(t *testing.T) {
 // Invalid locks and unlocks.
 //
 // Source: [MS-FSA 2.1.5.8] [MS-FSA 2.1.5.9]
-func TestLockRefusals(t *testing.T) {
+func TestInvalidLockIsRefused(t *testing.T) {
 	s := newSite(t)
 	s.put("f", "d/")
 	o, d := s.mustOpen("f"), s.mustOpen("d")
@@ -111,7 +111,7 @@ func TestLockRefusals(t *testing.T) {
 // Several locks at once are all taken or none.
 //
 // Source: [MS-SMB2 3.3.5.14.2]
-func TestLockAllOrNone(t *testing.T) {
+func TestLocksAreTakenAllOrNone(t *testing.T) {
 	s := newSite(t)
 	s.put("f")
 	a, b := s.mustOpen("f"), s.mustOpen("f")
@@ -306,7 +306,7 @@ func TestCloseGrantsWaitingLocksInOrder(t *testing.T) {
 }
 
 // Locks are bounded: for an open, a file, a user, and in all.
-func TestLockLimits(t *testing.T) {
+func TestLocksAreBounded(t *testing.T) {
 	s := newSite(t, func(c *vfs.Config) { c.MaxLocks, c.MaxFileLocks, c.MaxOpenLocks = 20, 12, 8 })
 	s.put("f", "g")
 	user := func(name string) func(*vfs.OpenRequest) {

@@ -10,7 +10,7 @@ import (
 )
 
 // Source: [MS-FSCC 2.1.5]
-func TestParsePath(t *testing.T) {
+func TestParsePathRefusesInvalidPaths(t *testing.T) {
 	long := strings.Repeat("x", maxNameBytes)
 	for _, c := range []struct {
 		in, want string

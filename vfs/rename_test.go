@@ -11,7 +11,7 @@ import (
 )
 
 // Source: [MS-FSCC 2.4.37] [MS-FSA 2.1.5.15.11]
-func TestRenameRules(t *testing.T) {
+func TestRenameFollowsRules(t *testing.T) {
 	type step struct {
 		path, to string
 		replace  bool
@@ -79,7 +79,7 @@ func TestRenameNeedsDelete(t *testing.T) {
 }
 
 // Source: [MS-FSA 2.1.5.15.11]
-func TestRenameAboveAnOpen(t *testing.T) {
+func TestRenameOfDirectoryAboveOpenIsRefused(t *testing.T) {
 	s := newSite(t)
 	s.put("dir/", "dir/sub/", "dir/sub/x", "dirt")
 	d, x, near := s.mustOpen("dir"), s.mustOpen("dir/sub/x"), s.mustOpen("dirt")
@@ -93,7 +93,7 @@ func TestRenameAboveAnOpen(t *testing.T) {
 	}
 }
 
-func TestRenameThenDelete(t *testing.T) {
+func TestDeleteFollowsRename(t *testing.T) {
 	s := newSite(t)
 	s.put("file", "dir/")
 	o := s.mustOpen("file", options(vfs.DeleteOnClose))
@@ -109,7 +109,7 @@ func TestRenameThenDelete(t *testing.T) {
 }
 
 // A hard link keeps its name when the other one is renamed.
-func TestRenameOfOneLink(t *testing.T) {
+func TestRenameKeepsOtherLinks(t *testing.T) {
 	s := newSite(t)
 	s.put("a")
 	if err := os.Link(s.host("a"), s.host("b")); err != nil {
@@ -130,7 +130,7 @@ func TestRenameOfOneLink(t *testing.T) {
 	}(), ntstatus.SharingViolation)
 }
 
-func TestRenameAfterMoveOnDisk(t *testing.T) {
+func TestRenameOfFileMovedOnDiskIsRefused(t *testing.T) {
 	s := newSite(t)
 	s.put("file")
 	o := s.mustOpen("file")

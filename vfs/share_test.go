@@ -11,7 +11,7 @@ import (
 )
 
 // Source: [MS-SMB2 2.2.9]
-func TestShareNames(t *testing.T) {
+func TestInvalidShareNameIsRefused(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"data": true, "Data 1": true, "ünï": true, "a$": true, "a.b-c_d": true, strings.Repeat("x", 80): true,
 		"": false, ".": false, "..": false, "a/b": false, `a\b`: false, "a:b": false, "a*": false, "IPC$": false,
@@ -27,7 +27,7 @@ func TestShareNames(t *testing.T) {
 	}
 }
 
-func TestShareLookup(t *testing.T) {
+func TestShareLookupIgnoresCase(t *testing.T) {
 	s := newSite(t)
 	for _, name := range []string{"data", "DATA", "dAtA"} {
 		if sh, ok := s.Lookup(name); !ok || sh.Name != "data" || sh.ReadOnly {

@@ -6,7 +6,7 @@ import "testing"
 // rule for every pair, and return to zero.
 //
 // Source: [MS-FSA 2.1.5.1.2.2]
-func TestShareModeMatrix(t *testing.T) {
+func TestShareCountsMatchPairwiseRule(t *testing.T) {
 	rights := []Access{ReadData, WriteData, AppendData, Execute, Delete, ReadAttributes}
 	allows := func(m ShareMode, a Access) bool {
 		return (a&(ReadData|Execute) == 0 || m&ShareRead != 0) &&

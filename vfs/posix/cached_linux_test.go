@@ -97,7 +97,7 @@ func TestReadCachedReadsCachedPartOnly(t *testing.T) {
 const cachedTries = 1000
 
 // A file system that refuses RWF_NOWAIT, but lives in memory, is read plainly.
-func TestReadCachedInMemory(t *testing.T) {
+func TestReadCachedReadsTmpfsPlainly(t *testing.T) {
 	dir, err := os.MkdirTemp("/dev/shm", "vfs") //nolint:usetesting // must be in memory
 	if err != nil {
 		skip.Test(t, "no file system in memory", err)
@@ -119,7 +119,7 @@ func TestReadCachedInMemory(t *testing.T) {
 }
 
 // A disk that is really full, and links that cannot be renamed across it.
-func TestDiskReallyFull(t *testing.T) {
+func TestFullDiskReportsWrittenBytes(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
 		skip.Test(t, "not allowed to mount a small disk", err)
