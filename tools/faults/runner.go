@@ -98,14 +98,14 @@ func (r *runner) tryFault(ctx context.Context, f fault) (v verdict, by string, e
 	}
 	defer func() { err = errors.Join(err, os.WriteFile(name, before, 0o644)) }()
 	if r.checkOnly {
-		return survived, "", r.compile(ctx, f.packages)
+		return survived, "", r.compile(ctx, "./"+filepath.Dir(f.file))
 	}
 	return r.test(ctx, f.args())
 }
 
-// compile compiles packages and their tests.
-func (r *runner) compile(ctx context.Context, packages []string) error {
-	cmd := exec.CommandContext(ctx, "go", append([]string{"vet"}, packages...)...)
+// compile checks the types of a package and its tests.
+func (r *runner) compile(ctx context.Context, pkg string) error {
+	cmd := exec.CommandContext(ctx, "go", "vet", pkg)
 	cmd.Dir = r.dir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("does not compile: %w\n%s", err, out)
