@@ -128,11 +128,11 @@ func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "lwio",
 		Short: "Remote file I/O over RDMA, with almost no CPU of the client's own",
-		Long: `lwio serves directories and works with the files of such servers over RDMA:
-the same commands and URLs over every transport that two hosts have in common.
+		Long: `lwio serves directories and works with the files of such servers over RDMA. Commands and
+URLs are the same over every transport that two hosts have in common.
 
 A URL is lwio://USER:PASSWORD@HOST:PORT/SHARE/PATH; '?provider=shm', '?provider=iwarp'
-or '?provider=smb' chooses the transport, '?connections=4' makes as many RDMA connections.
+or '?provider=smb' chooses the transport, '?connections=4' makes 4 RDMA connections.
 The password may come from LWIO_PASSWORD or --password-file instead.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,

@@ -31,15 +31,15 @@ func (a *app) benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench [flags] [URL|PATH]",
 		Short: "Measure reads and writes: rate, latency, and CPU of both sides",
-		Long: `Measure I/O in the words of fio. The URL names a file to read, or a directory for a
-scratch file, which is made and removed; a file is written only with --overwrite. A PATH
-names a file of this host. Without either, bench starts a server in a process of its own,
-on a scratch file of --size bytes.
+		Long: `Measure I/O; flags and patterns have the names of fio. The URL names a file to read, or a
+directory: bench makes a scratch file there and removes it. A file is written only with
+--overwrite. A PATH names a file of this host. Without either, bench starts a server
+process with a scratch file of --size bytes.
 
---compare does the same on the local file (without a URL, or with --local), by each
-provider that works here in each completion mode, and over SMB alone, in turns, and prints
-medians and ratios. A file to read is read once before, so that no turn waits for the
-disk, unless the file is larger than the memory.`,
+--compare measures, in turns, the local file (without a URL, or with --local), each
+provider that works here in each completion mode, and SMB alone. It prints medians and
+ratios. A file to read is read once before, so no turn waits for the disk, unless the file
+is larger than the memory.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("bench takes one URL or path, or nothing")
@@ -78,9 +78,9 @@ disk, unless the file is larger than the memory.`,
 	f.BoolVar(&o.compare, "compare", false, "compare the transports, in turns")
 	f.IntVar(&o.rounds, "rounds", 5, "turns of --compare")
 	f.StringVar(&o.local, "local", "", "the same file on this host, for --compare")
-	f.StringVar(&o.dir, "dir", "", "directory for the scratch file of a server of its own (default: the system's)")
+	f.StringVar(&o.dir, "dir", "", "directory for the scratch file of the server that bench starts (default: the system's)")
 	f.StringVar(&o.plot, "plot", "", "draw latencies and rates into an SVG file")
-	f.BoolVar(&o.pin, "pin", false, "give client and server one CPU each (Linux; server of its own)")
+	f.BoolVar(&o.pin, "pin", false, "give client and server one CPU each (Linux; for the server that bench starts)")
 	return a.clientFlags(cmd)
 }
 

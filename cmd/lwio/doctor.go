@@ -28,10 +28,10 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor [flags] [URL]",
 		Short: "Report which transports work, and why the others do not",
-		Long: `Without a URL, try every RDMA provider of this host against itself. With one, try
-every transport against that server, and report the one that a client uses, why each
-other one does not work, and the next step. The exit status is 1 if no RDMA provider works,
-or if the transport that the URL or --require-rdma asks for does not.`,
+		Long: `Without a URL, try every RDMA provider of this host against itself. With a URL, try
+every transport against that server. Report which transport a client uses, why the others
+do not work, and the next step. The exit status is 1 if no RDMA provider works, or if the
+transport that the URL or --require-rdma asks for does not work.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("doctor takes one URL, or nothing")

@@ -58,7 +58,7 @@ The proxy does not encrypt or authenticate: the programs must do that themselves
 	f.BoolVar(&o.requireRDMA, "require-rdma", false, "fail rather than fall back to TCP, on rsock addresses")
 	f.Var((*positive)(&o.timeout), "timeout", "time limit of connecting")
 	f.Var((*positive)(&o.drain), "drain", "how long connections may continue after an interrupt")
-	f.IntVar(&o.most, "max-connections", 1000, "connections at a time; more wait")
+	f.IntVar(&o.most, "max-connections", 1000, "limit of connections at a time; further ones wait")
 	return cmd
 }
 

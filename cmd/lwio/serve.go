@@ -51,7 +51,7 @@ each line is USER:PASSWORD.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.listen, "listen", "127.0.0.1:4450", "address and port; port 0 picks a free one")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:4450", "address and port; port 0 means any free port")
 	f.StringVar(&o.providers, "provider", providerNames(lwio.DefaultProviders()), "RDMA providers, best first, separated by commas; 'none' for SMB alone")
 	f.StringVar(&o.user, "user", "", "name of the only user")
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse every change")

@@ -1,7 +1,7 @@
 // Package bench measures file I/O: the rate of operations, the latency of each, and the
 // CPU time of both sides.
 //
-// A Job describes the load in the words of fio. A Target is one transport to a file: the
+// A Job describes the load with the terms of fio. A Target is one transport to a file: the
 // local file system, or a share over a provider or SMB. Run does a job on a target; Compare
 // does it on several in turns, so that a disturbance affects all, and returns medians.
 //
