@@ -52,7 +52,7 @@ func (c *Client) newQueue(n int) *queue {
 }
 
 // add queues an operation. The caller has checked that there is room.
-func (q *queue) add(f *File, r *arguments, tag uint64) *operation {
+func (q *queue) add(f *File, r *arguments, tag uint64) {
 	last := len(q.idle) - 1
 	o := q.idle[last]
 	q.idle = q.idle[:last]
@@ -61,7 +61,6 @@ func (q *queue) add(f *File, r *arguments, tag uint64) *operation {
 		o.buf = q.c.Buffers.Of(r.p)
 	}
 	q.push(o)
-	return o
 }
 
 // push queues o. An operation that goes over SMB does not wait behind those that wait for a credit
