@@ -99,6 +99,30 @@ func TestWakeReleasesParkedWaiterWithoutRole(t *testing.T) {
 	}
 }
 
+// TestWakeAfterLeaveReleasesNothing has a waiter leave while a wake-up waits for the lock: the
+// wake-up leaves no token, and the list of parked waiters stays whole.
+func TestWakeAfterLeaveReleasesNothing(t *testing.T) {
+	p, w := newPoller(t), waiters(2)
+	p.Take()
+	for _, x := range w {
+		p.Park(x, true)
+	}
+	p.mu.Lock()
+	woken := make(chan struct{})
+	go func() { defer close(woken); p.Wake(w[0]) }()
+	time.Sleep(20 * time.Millisecond) // Wake has found a parked waiter; if it has not, the test is easier
+	p.removeLocked(w[0])
+	p.mu.Unlock()
+	<-woken
+	if released, _ := isReleased(w[0]); released {
+		t.Error("a waiter that has left is released")
+	}
+	p.Pass()
+	if released, hasRole := isReleased(w[1]); !released || !hasRole {
+		t.Errorf("the parked waiter: released %t, poller %t", released, hasRole)
+	}
+}
+
 // TestLeavePassesRoleOn has a waiter leave that has become the poller meanwhile: the role goes
 // to the next waiter. A waiter that is parked leaves without a token.
 func TestLeavePassesRoleOn(t *testing.T) {
