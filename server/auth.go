@@ -14,8 +14,8 @@ import (
 // errUserLimit refuses an AUTH.
 var errUserLimit = errors.New("the user has too many connections")
 
-// authenticator handles AUTH and holds its result. The receive loop sets that; from then on it is
-// constant, and other goroutines read it after the loop handed them an operation.
+// authenticator handles AUTH and holds its result. The receive loop sets the result once. Other
+// goroutines read it after they received an operation from the loop.
 type authenticator struct {
 	c       *conn
 	timer   *time.Timer // bounds the time until AUTH
@@ -31,9 +31,8 @@ type authenticator struct {
 	peerPage   uint16 // page size of the client, in bytes
 }
 
-// handle answers the first message of a connection. A client that is refused learns the
-// status and nothing else, and is cut off once the answer has been sent; later messages are
-// ignored.
+// handle answers the first message of a connection. A refused client receives only the status. Its
+// connection ends when the answer has been sent, and later messages are ignored.
 //
 // Source: [LWIO §Connection Authentication] [OP-50c] [OP-50d]
 func (a *authenticator) handle(o *op) error {
@@ -77,15 +76,15 @@ func (a *authenticator) refuse(o *op, status ntstatus.Status) {
 	c.reply(o, status)
 }
 
-// check verifies the client's parameters and, if they are right, makes the connection an
-// authenticated one and answers with the server's.
+// check verifies the client's parameters. If they are valid, it makes the connection an
+// authenticated one and answers with the parameters of the server.
 //
 // Source: [LWIO claim 12] [LWIO claim 13] [OP-101]
 func (a *authenticator) check(o *op) error {
 	c := a.c
 	client, err := c.engine.association.Check(o.h, o.body())
 	if err != nil {
-		return err // before it costs another connection its life
+		return err // before another connection is replaced
 	}
 	if err := a.replace(client); err != nil {
 		return err
@@ -103,9 +102,9 @@ func (a *authenticator) check(o *op) error {
 	return a.answer(o)
 }
 
-// replace ends the connection that the client names as replaced by this one, waits until
-// nothing of it goes on, and takes its results over. Where these are not available any more,
-// the answer does not name the old connection: then the client must not replay its writes.
+// replace ends the connection that the client names as the replaced one, waits for its end, and
+// takes its replay results over. If the results are no longer available, the answer does not name
+// the old connection, and the client must not replay its writes.
 //
 // Source: [OP-112]
 func (a *authenticator) replace(client *association.Client) error {
@@ -149,8 +148,7 @@ func (a *authenticator) pass(client *association.Client) {
 	c.engine.conns.pass(c)
 }
 
-// answer writes the server's parameters and posts the receives of the credits that they
-// grant.
+// answer writes the server's parameters and posts the receives for the granted credits.
 //
 // Source: [LWIO §Connection Authentication] [OP-13] [OP-28] [OP-47] [OP-50g] [OP-66b] [LWIO claim 14]
 func (a *authenticator) answer(o *op) error {
@@ -176,11 +174,11 @@ func (a *authenticator) answer(o *op) error {
 	return nil
 }
 
-// Fence ends the connection because its client has replaced it.
+// Fence ends the connection because the client has replaced it.
 func (c *conn) Fence() { c.cut(errFenced) }
 
-// EndSession ends the connection because its SMB session has ended. Its connections say that
-// a client left, too, and perhaps later.
+// EndSession ends the connection because its SMB session has ended. After a logoff, the end of the
+// connection by the client may arrive later.
 func (c *conn) EndSession(loggedOff bool) {
 	if loggedOff {
 		c.cut(errClientLeft)
@@ -189,5 +187,5 @@ func (c *conn) EndSession(loggedOff bool) {
 	c.cut(errSessionEnded)
 }
 
-// Done returns a channel that is closed when the connection has given everything back.
+// Done returns a channel that is closed when the connection has released all its resources.
 func (c *conn) Done() <-chan struct{} { return c.done }

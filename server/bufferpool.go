@@ -22,24 +22,22 @@ func orderOf(n int) int {
 	return bits.Len(uint((n - 1) / blockUnit))
 }
 
-// bufferPool is the memory that READs of a provider go through: one memory region,
-// registered once, from which operations take blocks. The region has no remote rights:
-// RDMA writes read from it, and nothing is written into it remotely [OP-100]. Pages that
-// were never used are never committed.
+// bufferPool is the memory for the READs of a provider: one memory region, registered once, from
+// which operations take blocks. The region has no remote rights. RDMA writes read from it, and no
+// peer writes into it [OP-100]. Pages that were never used are never committed.
 //
-// When the memory, or the share of a connection, is used up, operations wait in the
-// order of arrival, except that a connection above its share holds up no other one. The
-// share is a quarter of the free memory: it shrinks as connections take theirs, so that
-// many slow connections leave some for the next. One file gets at most three quarters of
-// the share of a connection, and half of the pool, and while much is free the share does
-// not shrink for the first block of a file: an unresponsive file leaves some for others.
-// Safe for concurrent use.
+// Without free memory, or above the share of their connection, operations wait in the order of
+// arrival. A connection above its share does not delay other connections. The share is a quarter
+// of the free memory. It shrinks as connections take blocks, so many slow connections leave memory
+// for the next one. One file gets at most three quarters of the share of a connection, and half of
+// the pool. For the first block of a file the share does not shrink while much memory is free. So
+// an unresponsive file leaves memory for other files. Safe for concurrent use.
 type bufferPool struct {
 	mem    rdma.Memory
 	region rdma.MemoryRegion
 	bytes  []byte
-	share  int // bytes that one connection may hold at most, if it holds any
-	half   int // the same of one file, in bytes
+	share  int // most bytes of one connection, unless it holds none
+	half   int // most bytes of one file
 
 	mu     sync.Mutex
 	free   *buddy.Range
@@ -76,7 +74,7 @@ func newBufferPool(ctx context.Context, a rdma.Adapter, size, largest int) (*buf
 	}, nil
 }
 
-// join returns the usage of a file and counts one more user, which calls leave.
+// join returns the usage of a file and counts one more user. The user calls leave.
 func (p *bufferPool) join(node vfs.NodeID) *fileUsage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +87,7 @@ func (p *bufferPool) join(node vfs.NodeID) *fileUsage {
 	return u
 }
 
-// leave ends a use of u. The blocks of the file stay its own until they are given back.
+// leave ends a use of u. The file keeps its blocks until they are returned.
 func (p *bufferPool) leave(u *fileUsage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -98,8 +96,8 @@ func (p *bufferPool) leave(u *fileUsage) {
 	}
 }
 
-// take gives o a block of o.need bytes. Without a free block it returns false, o waits as
-// one of the jobs of its connection, and o.queue gets o together with its block later.
+// take gives o a block of o.need bytes. Without a free block it returns false. Then o waits as a job
+// of its connection, and o.queue receives o when it has a block.
 func (p *bufferPool) take(o *op) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,7 +142,8 @@ func (p *bufferPool) overShareLocked(o *op) bool {
 	return o.c.poolBytes > 0 && o.c.poolBytes+size > share
 }
 
-// accountLocked adds size bytes, which may be negative, to the part of the pool that o holds.
+// accountLocked adds size bytes to the memory that the connection and the file of o hold. size may
+// be negative.
 func (p *bufferPool) accountLocked(o *op, size int) {
 	o.c.poolBytes += size
 	o.file.memory += size
@@ -167,14 +166,14 @@ func (p *bufferPool) grantLocked(o *op) grantResult {
 	return granted
 }
 
-// give takes the block of o back and serves waiting operations.
+// give returns the block of o to the pool and serves waiting operations.
 func (p *bufferPool) give(o *op) {
 	p.mu.Lock()
 	p.giveLocked(o)
 	p.serveAndUnlock()
 }
 
-// giveAll takes back all blocks of the operations in a list and serves waiting operations.
+// giveAll returns the blocks of all operations of a list and serves waiting operations.
 func (p *bufferPool) giveAll(list *opList) {
 	o := list.head
 	for o != nil && o.block == none {
@@ -192,7 +191,7 @@ func (p *bufferPool) giveAll(list *opList) {
 	p.serveAndUnlock()
 }
 
-// giveLocked takes the block of o back.
+// giveLocked returns the block of o to the pool.
 func (p *bufferPool) giveLocked(o *op) {
 	size := blockUnit * p.free.Release(o.block)
 	p.accountLocked(o, -size)
@@ -223,7 +222,7 @@ func (p *bufferPool) serveAndUnlock() {
 	}
 }
 
-// remove takes o out of the queue and reports whether it was there.
+// remove removes o from the queue and reports whether it was there.
 func (p *bufferPool) remove(o *op) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

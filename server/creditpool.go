@@ -9,37 +9,36 @@ import (
 const (
 	// balanceInterval is the time between two balances of the credits.
 	balanceInterval = time.Second
-	// exhaustedDelay is the time between the first request for credits that gets none and
-	// the balance that follows it, in which other connections make their needs known.
+	// exhaustedDelay is the time from the first request for credits that gets none to the next
+	// balance. Meanwhile other connections send their hints.
 	exhaustedDelay = 50 * time.Millisecond
-	// idleTime is the time without a message after which a connection is idle. Its credits are
-	// taken back at the next balance.
+	// idleTime is the time without a message after which a connection is idle. The next
+	// balance takes its credits back.
 	idleTime = 10 * time.Second
 	// idleCredits is the number of credits that an idle connection keeps.
 	idleCredits = 4
 )
 
-// creditPool shares the budget of the credits of all connections. Each connection has one
-// at least, even beyond the budget. Safe for concurrent use.
+// creditPool divides the budget of credits between all connections. Each connection has at least one
+// credit, even beyond the budget. Safe for concurrent use.
 //
 // Source: [OP-69] [OP-74c]
 type creditPool struct {
 	budget   int
 	returned atomic.Uint64 // number of times that credits came back
-	// exhausted receives a value when a connection gets nothing, and credits were not short
+	// exhausted receives a value when a connection gets no credit, and credits were not short
 	// before.
 	exhausted chan struct{}
 
 	mu    sync.Mutex
 	held  int
-	short bool // a connection got less than it asked for, since the last look
+	short bool // since the last look, a connection got less than it asked for
 	// wanted is the sum of all hints while credits are short, else 0.
 	wanted int
 }
 
-// first takes up to want credits for a new connection, and one at least: the fewer, the
-// more of the budget is taken, so that some are left for connections that turn out to need
-// more than they have.
+// first takes up to want credits, and at least one, for a new connection. It takes fewer the less of
+// the budget is left, so some credits are left for connections that need more later.
 func (p *creditPool) first(want int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -49,7 +48,7 @@ func (p *creditPool) first(want int) int {
 	return n
 }
 
-// grow takes more credits for a connection that holds grant and asks for want in all.
+// grow takes more credits for a connection that holds grant and asks for a total of want.
 func (p *creditPool) grow(grant, want int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,8 +79,8 @@ func (p *creditPool) give(n int) {
 // shareLocked returns the credits that a connection with a hint may hold while they are short.
 func (p *creditPool) shareLocked(hint int) int { return max(hint*p.budget/max(p.wanted, 1), 1) }
 
-// look reports whether credits were short since the last look; wanted is the sum of the
-// hints since then.
+// look reports whether credits were short since the last look. wanted is the sum of all hints since
+// the last look.
 func (p *creditPool) look(wanted int) (short bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -123,9 +122,9 @@ func (e *engine) watchCredits() {
 	}
 }
 
-// balance looks at the hints of all connections. While credits are short each connection
-// may hold a share in proportion to its hint; else an idle one gives up most of its
-// credits, and with them their memory. A client that does not answer a delta is cut off.
+// balance looks at the hints of all connections. While credits are short, each connection may hold a
+// share in proportion to its hint. Otherwise an idle connection gives up most of its credits, and
+// their memory. balance cuts a client that does not answer a delta.
 //
 // Source: [LWIO §Credits] [OP-61c] [OP-74c]
 func (e *engine) balance(now time.Time) {
@@ -138,7 +137,7 @@ func (e *engine) balance(now time.Time) {
 	}
 	short := e.credits.look(wanted)
 	for i, c := range conns {
-		// pending is read first: it falls only after the progress of a change is noted.
+		// pending is read first: it falls only after the progress of a change is recorded.
 		pending := int(c.send.wakeups.pending.Load())
 		look := c.credits.look(pending, now, now.Sub(e.born), e.limits.StallTimeout)
 		switch {

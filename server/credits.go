@@ -9,19 +9,20 @@ import (
 	"lwio/internal/wire"
 )
 
-// creditState is the state of the credits of one connection. A credit is a receive: the
-// client may have as many messages in flight as it holds credits. The server changes the
-// number by transactions, one at a time: it sends a delta, and the client answers a delta
-// of growth with one CREDIT, and a delta of -N with N, whose receives are not posted again.
+// creditState is the state of the credits of one connection. A credit is a receive: the client may
+// have as many messages in flight as it holds credits. The server changes the number by
+// transactions, one at a time. It sends a delta. The client answers a growth with one CREDIT, and a
+// delta of -N with N of them. The receives of these N are not posted again.
 //
 // The receive loop changes grant, and reads it without the lock.
 //
 // Source: [LWIO §Credits] [OP-64] to [OP-74c] [OP-98] [LWIO claim 24]
 type creditState struct {
-	// hint is the most requests that the client claimed since the last balance.
+	// hint is the largest number of requests that the client has reported since the last
+	// balance.
 	hint atomic.Int32
-	// exhausted is 1 + creditPool.returned when the pool had no more, until the next
-	// balance; else 0.
+	// exhausted is 1 + creditPool.returned of the time when the pool had no credit left, until
+	// the next balance; else 0.
 	exhausted atomic.Uint64
 	// changing: delta is not 0.
 	changing atomic.Bool
@@ -37,14 +38,14 @@ type creditState struct {
 	// client still has to return; 0 for none. began is its last progress.
 	delta int
 	began time.Time
-	// paused: the messages of the client are deferred, its answer perhaps among them.
+	// paused: the messages of the client are deferred, perhaps with its answer.
 	paused bool
 	// sending: the message of the last delta has not completed.
 	sending bool
-	// refused: the client returned a part of a growth; there is no other until it gave
-	// some up. [OP-74b]
+	// refused: the client returned a part of a growth. The next growth follows a shrink.
+	// [OP-74b]
 	refused bool
-	// extra are receives posted for credits that the client returned unused.
+	// extra is the number of posted receives whose credits the client returned unused.
 	extra int
 }
 
@@ -65,15 +66,15 @@ func (k *creditState) arrived(now time.Duration) {
 	}
 }
 
-// observe notes that the client has n requests.
+// observe records a hint: the client has n requests.
 func (k *creditState) observe(n int32) {
 	if n > k.hint.Load() {
 		k.hint.Store(n)
 	}
 }
 
-// beginGrowth takes credits from the pool, up to want in all, and returns their number and
-// for how many of them there is no receive yet. 0: there is nothing to grow by now.
+// beginGrowth takes n credits from the pool, for a total of at most want. fresh of them have no
+// receive yet. n is 0 if the connection cannot grow now.
 func (k *creditState) beginGrowth(pool *creditPool, want int) (n, fresh int) {
 	if want <= k.grant || k.exhausted.Load() == pool.returned.Load()+1 {
 		return 0, 0
@@ -93,8 +94,7 @@ func (k *creditState) beginGrowth(pool *creditPool, want int) (n, fresh int) {
 	return n, max(n-k.extra, 0)
 }
 
-// endGrowth makes the n credits of beginGrowth the client's; the message of the delta is to
-// be sent.
+// endGrowth gives the n credits of beginGrowth to the client. The caller sends the delta.
 func (k *creditState) endGrowth(n, fresh int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -103,8 +103,8 @@ func (k *creditState) endGrowth(n, fresh int) {
 	k.sending = true
 }
 
-// beginShrink begins to take n credits back, of which the client keeps one at least, and
-// returns how many; the message of the delta is to be sent. 0: not now.
+// beginShrink begins to take n credits back and returns their number. The client keeps at least one.
+// The caller sends the delta. The result is 0 if the connection cannot shrink now.
 func (k *creditState) beginShrink(n int) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,7 +123,7 @@ func (k *creditState) sent() {
 	k.sending = false
 }
 
-// answer takes in a CREDIT of n and returns how many credits the client gave up.
+// answer handles a CREDIT of n and returns the number of credits that the client gave up.
 //
 // Source: [OP-67] [OP-70] [OP-71] [OP-72] [OP-74a]
 func (k *creditState) answer(n int) (given int, err error) {
@@ -145,7 +145,7 @@ func (k *creditState) answer(n int) (given int, err error) {
 	return given, nil
 }
 
-// progress notes that the client received an answer: the change in progress is not stalled.
+// progress records that an answer was completed: the change in progress is not stalled.
 func (k *creditState) progress() {
 	if !k.changing.Load() {
 		return
@@ -155,8 +155,8 @@ func (k *creditState) progress() {
 	k.began = time.Now()
 }
 
-// pause states that no answer to a change is due, as the messages of the client are
-// deferred, until the returned function is called.
+// pause stops the time limit for the answer to a change, because the messages of the client are
+// deferred. The returned function ends the pause.
 func (k *creditState) pause() (resume func()) {
 	since := time.Now()
 	k.mu.Lock()
@@ -181,9 +181,9 @@ type creditLook struct {
 	late  bool // the client does not answer a change
 }
 
-// look returns the state of the credits of a connection with pending I/O requests. clock is
-// the time of the engine's clock at now. A client with all credits in use has none for a
-// CREDIT.
+// look returns the state of the credits of a connection with pending I/O requests. clock is the
+// engine's clock at now. A client that uses all its credits has none for a CREDIT, so it is not
+// late.
 func (k *creditState) look(pending int, now time.Time, clock, stall time.Duration) creditLook {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -201,13 +201,13 @@ func (k *creditState) granted() int {
 	return k.grant
 }
 
-// observeLoad notes how many requests the client has, and gives it more credits if it may
-// not have so many in flight. The receives are posted before the delta is sent.
+// observeLoad records the number of requests of the client. If the client has fewer credits, it gets
+// more. The receives are posted before the delta is sent.
 //
 // Source: [LWIO §Credits] [OP-64] [OP-71] [OP-74b] [OP-74c] [LWIO claim 22]
 func (c *conn) observeLoad(h *wire.Header) error {
 	if h.Opcode == wire.OpInterrupt {
-		return nil // counts something else [OP-93a]
+		return nil // its Credits field is not a hint [OP-93a]
 	}
 	k := &c.credits
 	hint := int(h.Credits)
@@ -230,8 +230,7 @@ func (c *conn) observeLoad(h *wire.Header) error {
 	return nil
 }
 
-// shrink asks the client to give up n credits, of which it keeps one at least. The balancer
-// calls it.
+// shrink asks the client to give up n credits; the client keeps at least one. balance calls it.
 func (c *conn) shrink(n int) {
 	if n = c.credits.beginShrink(n); n > 0 {
 		c.announce(-n)

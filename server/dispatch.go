@@ -12,7 +12,7 @@ import (
 //
 // Source: [OP-27] [OP-50d]
 func (c *conn) receive(slot int32, r *rdma.Result) error {
-	here := r.Bytes // the rest is by reference
+	here := r.Bytes // received bytes; the other bytes are by reference
 	if r.RemoteData != nil {
 		here -= r.RemoteData.Len()
 	}
@@ -55,9 +55,9 @@ func (c *conn) receive(slot int32, r *rdma.Result) error {
 	return c.dispatch(o, replayed)
 }
 
-// dispatch has the message of an authenticated client answered. An invalid one ends the
-// connection or is answered, as package wire says. replayed: it is a write that was sent
-// on an earlier connection.
+// dispatch passes the message of an authenticated client to its handler. Package wire decides
+// whether an invalid message ends the connection or is answered. replayed: the message is a write
+// that the client sent before, on an earlier connection.
 //
 // Source: [LWIO §I/O Processing] [OP-27] [OP-63] [OP-92e] [OP-92h] [OP-106] [LWIO claim 15]
 func (c *conn) dispatch(o *op, replayed bool) error {
@@ -78,7 +78,7 @@ func (c *conn) dispatch(o *op, replayed bool) error {
 		return nil
 	}
 	if o.h.Opcode != wire.OpRead {
-		c.reads.post() // they came first
+		c.reads.post() // the READs arrived earlier
 	}
 	switch o.h.Opcode {
 	case wire.OpRead, wire.OpVecRead:
@@ -103,9 +103,9 @@ func (c *conn) dispatch(o *op, replayed bool) error {
 	return nil
 }
 
-// begin counts o among the I/O, finds its file, and takes a reference on it, if the file is
-// not being closed. It is false if the client has no credit for o, though there was a
-// receive.
+// begin counts o as outstanding I/O and finds its file. It takes a reference on the file, unless the
+// file is being closed. It returns false if the client has no credit for o; a receive was posted
+// all the same.
 //
 // Source: [OP-53] [OP-55] [OP-58b] [OP-66]
 func (c *conn) begin(o *op) bool {
@@ -118,7 +118,7 @@ func (c *conn) begin(o *op) bool {
 	return c.load.begun <= c.credits.grant
 }
 
-// reply answers with a status and nothing else, in the receive loop.
+// reply answers with a status and no data. The receive loop calls it.
 func (c *conn) reply(o *op, status ntstatus.Status) {
 	o.status, o.info = status, 0
 	o.data.drop()
@@ -126,17 +126,17 @@ func (c *conn) reply(o *op, status ntstatus.Status) {
 	c.answer(o)
 }
 
-// answer ends the work on o in the receive loop. The next flush posts the answer.
+// answer ends the work of the receive loop on o. The next flush posts the answer.
 func (c *conn) answer(o *op) { c.ready.push(o) }
 
-// enoughToPost reports whether the answers at hand are posted now, though left more
-// completions of the batch are not handled.
+// enoughToPost reports whether to post the collected answers now. left is the number of completions
+// of the batch that are not handled yet.
 func (c *conn) enoughToPost(left int) bool {
 	n := c.ready.n + c.reads.waiting()
 	return c.load.enough(n, c.ready.bytes, left, c.send.held.sharedMemory, c.loop.oversubscribed)
 }
 
-// flush posts everything that the receive loop has answered.
+// flush posts all answers of the receive loop.
 func (c *conn) flush() {
 	c.reads.flush()
 	if c.ready.empty() {
@@ -150,11 +150,11 @@ func (c *conn) flush() {
 	freed := c.ready.freed
 	c.ready.freed = 0
 	c.send.enqueue(&c.ready.ops, freed)
-	c.tally.empty(c.engine, c) // the client need not wait for that
+	c.tally.empty(c.engine, c) // last, because the client does not wait for it
 }
 
-// deliver sends the answer of o, or a stage of its data, and the answers of the operations
-// that were performed in the same run. A worker calls it that began with them at begun.
+// deliver sends the answer of o, or a stage of its data, and the answers of the joined operations.
+// The worker that performed them calls it. begun is the time at which the worker began.
 func (c *conn) deliver(o *op, begun time.Time) {
 	now := time.Now()
 	joined := o.joined
@@ -169,7 +169,7 @@ func (c *conn) deliver(o *op, begun time.Time) {
 	c.send.deliver(o, &joined, begun, now)
 }
 
-// complete notes that the answer of o is about to be sent, if o is an I/O request.
+// complete records the result of o before its answer is sent, if o is an I/O request.
 func (o *op) complete() {
 	if !o.io || o.data.more {
 		return
@@ -180,8 +180,8 @@ func (o *op) complete() {
 	o.c.credits.progress()
 }
 
-// settle handles the completion of an initiator request; bytes are those of a file that an
-// RDMA write transferred.
+// settle handles the completion of an initiator request. bytes is the number of bytes that an RDMA
+// write has transferred from a file.
 func (c *conn) settle(id uint64, bytes int) error {
 	slots := int(id >> idSlots & idCount)
 	c.ready.freed += slots
@@ -204,7 +204,7 @@ func (c *conn) settle(id uint64, bytes int) error {
 	return nil
 }
 
-// finish ends the first n operations whose answers were posted.
+// finish ends the n oldest operations with posted answers.
 func (c *conn) finish(n int) {
 	done := c.send.finish(n)
 	c.fabric.buffers.giveAll(&done)
@@ -218,7 +218,7 @@ type answerBatch struct {
 	ops   opList
 	n     int // operations
 	bytes int // of data
-	freed int // initiator slots that came free
+	freed int // initiator slots that completions have freed
 }
 
 func (b *answerBatch) push(o *op) {
@@ -227,16 +227,17 @@ func (b *answerBatch) push(o *op) {
 	b.ops.push(o)
 }
 
-// empty reports whether there is nothing to post, nor a slot that allows others to.
+// empty reports whether there is no answer to post and no freed slot. A freed slot can allow an
+// earlier answer to be posted.
 func (b *answerBatch) empty() bool { return b.ops.empty() && b.freed == 0 }
 
-// final turns the error of file I/O into the status of the answer.
+// final converts the error of file I/O to the status of the answer.
 //
 // Source: [OP-90]
 func final(err error) ntstatus.Status {
 	s := ntstatus.Of(err)
 	if err != nil && !s.Failed() {
-		return ntstatus.InternalError // PENDING above all
+		return ntstatus.InternalError // for example PENDING, which is not final
 	}
 	return s
 }

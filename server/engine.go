@@ -15,8 +15,7 @@ import (
 	"lwio/vfs"
 )
 
-// engine is the LWIO side of a server. Of SMB it knows the sessions alone, by its
-// association.
+// engine is the LWIO side of a server. It knows only the sessions of SMB, by its association.
 type engine struct {
 	fs          *vfs.FS
 	log         *slog.Logger
@@ -25,7 +24,7 @@ type engine struct {
 	count       counters
 	shares      shareTable
 	noise       ratelimit.Log // for log lines that unauthenticated peers cause
-	born        time.Time     // when clock began
+	born        time.Time     // zero of clock
 	association *association.Association
 
 	readers, writers *workerPool
@@ -37,7 +36,7 @@ type engine struct {
 
 	ctx    context.Context // ends when the engine is closed
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // every goroutine but the workers'
+	wg     sync.WaitGroup // all goroutines except the workers
 	once   sync.Once
 
 	mu      sync.Mutex
@@ -46,8 +45,7 @@ type engine struct {
 	closed  bool // no new goroutines
 }
 
-// newEngine makes an engine of a configuration with its defaults filled in. The caller closes
-// it.
+// newEngine makes an engine of a configuration with its defaults. The caller closes it.
 func newEngine(cfg *Config) *engine {
 	e := &engine{fs: cfg.FS, log: cfg.Logger, immediate: cfg.ImmediateData, limits: cfg.Limits, born: time.Now()}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
@@ -73,12 +71,12 @@ func (e *engine) startWatching() {
 	e.spawn(e.watchCredits)
 }
 
-// clock returns the time since the engine was made. It costs half as much as time.Now.
+// clock returns the time since the engine was made. It costs half of time.Now.
 func (e *engine) clock() time.Duration { return time.Since(e.born) }
 
-// work performs o, and the operations that joined it, in a worker.
+// work performs o and the operations that joined it. A worker calls it.
 func (o *op) work(do func()) {
-	c, begun, n := o.c, time.Now(), 1 // o may be at work again as soon as it is delivered
+	c, begun, n := o.c, time.Now(), 1 // after deliver, o can be in use for another message
 	for next := o.joined.head; next != nil; next = next.next {
 		n++
 	}
@@ -99,8 +97,8 @@ func (e *engine) spawn(f func()) bool {
 }
 
 // listen opens all providers on ip and begins to accept. A provider without a device on this
-// machine is left out, with a warning in the log, as long as there is another. On failure
-// nothing is left open.
+// machine is left out with a warning in the log, unless it is the only one. After an error no
+// provider is open.
 func (e *engine) listen(ctx context.Context, providers []rdma.Provider, ip netip.Addr) error {
 	opened, err := e.open(ctx, providers, ip)
 	if err != nil {
@@ -171,7 +169,7 @@ func (e *engine) blocks() []wire.AddressBlock {
 	return all
 }
 
-// readMemory returns the bytes of the buffer pools of all providers, taken and in all.
+// readMemory returns the taken bytes, and all bytes, of the buffer pools of all providers.
 func (e *engine) readMemory() (taken, all int64) {
 	e.mu.Lock()
 	fabrics := e.fabrics
@@ -190,7 +188,7 @@ func (e *engine) isStopped() bool {
 	return e.stopped
 }
 
-// forget is called by a connection when it has given everything back.
+// forget removes a connection that has released all its other resources.
 func (e *engine) forget(c *conn) {
 	if c.auth.passed {
 		e.association.Leave(c.auth.client, c)
@@ -202,8 +200,8 @@ func (e *engine) forget(c *conn) {
 	e.conns.leave(c)
 }
 
-// drain stops accepting, lets every connection answer the requests in flight, and waits until all
-// have ended or ctx has.
+// drain stops accepting and makes every connection end after its requests in flight. It waits for
+// the end of all connections, or of ctx.
 func (e *engine) drain(ctx context.Context) error {
 	e.stopListening()
 	select {
@@ -226,7 +224,7 @@ func (e *engine) stopListening() {
 	}
 }
 
-// close ends everything and waits for it.
+// close ends all connections and goroutines, and waits for them.
 func (e *engine) close() {
 	e.once.Do(func() {
 		e.stopListening()

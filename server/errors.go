@@ -30,8 +30,7 @@ func violation(format string, args ...any) error {
 	return fmt.Errorf("%w: %w", errViolation, fmt.Errorf(format, args...))
 }
 
-// isOrderly reports whether everything that was posted is delivered before the connection
-// ends.
+// isOrderly reports whether the connection ends only after its posted requests are delivered.
 func isOrderly(err error) bool {
 	return errors.Is(err, errShutdown) || errors.Is(err, errAuthFailed)
 }
@@ -48,15 +47,15 @@ func isViolation(err error) bool {
 	return false
 }
 
-// lost returns why a work request failed: the end of the connection, if it has ended. Memory
-// of the client that it did not make accessible ends the connection.
+// lost returns the cause of a failed work request: the end of the connection, if it has ended. An
+// RDMA write to inaccessible memory of the client ends the connection.
 //
 // Source: [OP-92g]
 func (c *conn) lost(op rdma.Op, status rdma.Status) error {
 	return c.ended(fmt.Errorf("%s: %w", op, status))
 }
 
-// ended returns why the connection has ended; err, if it has not.
+// ended returns the cause of the end of the connection; err, if the connection has not ended.
 func (c *conn) ended(err error) error {
 	end := c.connector.Err()
 	switch {

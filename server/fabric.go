@@ -63,8 +63,8 @@ func (f *fabric) open(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Li
 	return err
 }
 
-// block returns the address block of the fabric for NEGOTIATE: on IP fabrics the address is the
-// address at which the client reached SMB, and the block holds the port.
+// block returns the address block of the fabric for NEGOTIATE. On IP fabrics the block holds only the
+// port: the client uses the address at which it reached SMB.
 //
 // Source: [OP-38b] [OP-39]
 func (f *fabric) block() wire.AddressBlock {
@@ -75,11 +75,11 @@ func (f *fabric) block() wire.AddressBlock {
 	return wire.AddressBlock{Name: f.name, Instances: []wire.NetAddress{in}}
 }
 
-// sharedMemory reports whether the clients of the fabric share memory with the server, and
+// sharedMemory reports whether the clients of the fabric share memory with the server. Such clients
 // send and receive without system calls.
 func (f *fabric) sharedMemory() bool { return f.info.Caps.Has(rdma.CapDirectAlloc) }
 
-// close frees everything. No connection may be left.
+// close releases all resources. Precondition: no connection is left.
 func (f *fabric) close() {
 	if f.listener != nil {
 		f.listener.Close()
@@ -118,7 +118,7 @@ func (e *engine) accept(f *fabric) {
 // acceptPause is the delay after a failure to accept.
 const acceptPause = 100 * time.Millisecond
 
-// admit starts a connection, or rejects it if there are too many.
+// admit starts a connection, or rejects it if the table of connections is full.
 //
 // Source: [LWIO §Connection Authentication]
 func (e *engine) admit(f *fabric, connector rdma.Connector) {

@@ -25,11 +25,11 @@ type registeredFile struct {
 	unbuffered bool
 	// traffic counts the I/O of the share.
 	traffic *shareTraffic
-	// source makes RDMA writes straight from the file possible; nil if the provider cannot.
+	// source allows RDMA writes straight from the file; nil without support of the provider.
 	// The receive loop uses it for operations that hold a reference.
 	source rdma.FileSource
-	// size is the size of the file when the receive loop last looked, in bytes. Owned by
-	// the loop.
+	// size is the last size of the file that the receive loop has read, in bytes. The loop
+	// owns it.
 	size int64
 	// reading and writing are the queues of the file, shared by all registrations.
 	reading, writing *fileQueue
@@ -44,8 +44,8 @@ type registeredFile struct {
 	jobs *sync.WaitGroup
 
 	refs atomic.Int32
-	// closer is the CLOSE that waits for the I/O in flight, set before the table drops its
-	// reference. [OP-94d]
+	// closer is the CLOSE that waits for the I/O in flight. It is set before the table drops
+	// its reference. [OP-94d]
 	closer *op
 }
 
@@ -103,15 +103,15 @@ func (f *registeredFile) detach() {
 	f.buffers.leave(f.usage)
 }
 
-// fileTable numbers the files of a connection from 1, never 0: the next free number,
-// so that a number comes back as late as possible. The receive loop adds files and looks
-// them up; any goroutine removes them.
+// fileTable numbers the files of a connection from 1 on; 0 is never used. A file gets the next free
+// number, so a number is reused as late as possible. The receive loop adds files and looks them
+// up; any goroutine removes them.
 //
 // Source: [OP-54] [OP-55]
 type fileTable struct {
 	limit int
-	// recent is the file of the last look-up, nil once it is removed: most clients use
-	// one file at a time, and the lock costs as much as the rest of the look-up.
+	// recent is the file of the last look-up, or nil after its removal. Most clients use one
+	// file at a time, and the lock costs as much as the rest of the look-up.
 	recent atomic.Pointer[registeredFile]
 
 	mu   sync.Mutex
@@ -168,7 +168,8 @@ func (t *fileTable) remove(f *registeredFile, jobs *sync.WaitGroup) bool {
 	return true
 }
 
-// removeAll empties the table and returns its files, whose references become the caller's.
+// removeAll empties the table and returns its files. The references of the table become the
+// caller's.
 func (t *fileTable) removeAll() map[uint16]*registeredFile {
 	t.mu.Lock()
 	defer t.mu.Unlock()

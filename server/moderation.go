@@ -6,26 +6,27 @@ import (
 )
 
 const (
-	// flushBytes is the amount of data that the receive loop moves before it posts the
-	// answers, a fraction of a millisecond of work.
+	// flushBytes is the number of bytes that the receive loop moves before it posts the
+	// answers. It stands for a fraction of a millisecond of work.
 	flushBytes = 3 << 19
-	// manyInFlight is from how many requests in flight on the client of a fabric with
-	// shared memory is given its answers a little earlier, see worthWaking.
+	// manyInFlight is the least number of requests in flight for which a client with shared
+	// memory gets its answers a little earlier, see worthWaking.
 	manyInFlight = 16
-	// holdTime bounds the time that an answer which wakes the client stays in the outbox,
-	// and the time that the work on such an operation may take for that.
+	// holdTime bounds the time for which an answer that wakes the client stays in the outbox.
+	// The answer of an operation that took longer is not held.
 	holdTime = 200 * time.Microsecond
-	// polledTime is the same for an answer that the client polls for: a part of the time
-	// for which it polls before it sleeps. polledEnough such answers are always enough.
+	// polledTime is the bound for an answer that wakes no client, because the client polls. It
+	// is a part of the time for which a client polls before it sleeps. polledEnough such
+	// answers are always enough for a post.
 	polledTime   = 30 * time.Microsecond
 	polledEnough = 8
 )
 
-// worthWaking reports whether that many answers, out of the requests in flight, are worth
-// a wake-up of the client. A wake-up costs both sides more than many small requests: half
-// of the requests in flight make it worth that, and leaves the server the other half to work
-// on while the client wakes up and sends more. Where the client sends without a system
-// call, and so sooner, three eighths of many are enough for the server.
+// worthWaking reports whether the answers to a part of the requests in flight are worth a wake-up of
+// the client. A wake-up costs both sides more than many small requests. More than half of the
+// requests is worth it: the server works on the other half while the client wakes up and sends
+// more. A client with shared memory sends without a system call, and so sooner: of many requests
+// it gets its answers when three eighths are left for the server.
 func worthWaking(answers, inFlight int, sharedMemory bool) bool {
 	eighths := 4
 	if inFlight >= manyInFlight && sharedMemory {
@@ -36,41 +37,41 @@ func worthWaking(answers, inFlight int, sharedMemory bool) bool {
 
 // clientLoad is the receive loop's view of the requests in flight of its client.
 type clientLoad struct {
-	begun  int // I/O requests outstanding when the last one arrived
-	hinted int // I/O requests of the client according to the last header
+	begun  int // outstanding I/O requests at the arrival of the last one
+	hinted int // I/O requests of the client, by the hint in the last header
 }
 
-// enough reports whether to post n answers with that much data now, though left more
-// completions of the batch are not handled.
+// enough reports whether to post n answers with that number of bytes now. left is the number of
+// completions of the batch that are not handled yet.
 //
-// In flight are the requests that have arrived, and the completions that are left, or
-// more if the client says so. When the processors are oversubscribed the server has other
-// clients to serve, and posting early gains a client nothing but wake-ups.
+// The requests in flight are the arrived ones and the completions that are left, or the hint of
+// the client if that is more. If the processors are oversubscribed, the server has other clients
+// to serve, and an early post only costs the client additional wake-ups.
 //
 // Source: [LWIO §Wakeup]
 func (l clientLoad) enough(n, bytes, left int, sharedMemory, oversubscribed bool) bool {
 	return bytes >= flushBytes || !oversubscribed && worthWaking(n, max(l.begun+left, l.hinted), sharedMemory)
 }
 
-// heldAnswers are the answers of workers that stay in the outbox for a moment. A wake-up
-// costs both sides more than a small write: a client with many in flight is woken once
-// for several. A client that polls is not woken; but a post costs a system call where the
-// fabric has no shared memory, and on either side that is more than a small write costs.
-// sendQueue.mu guards it.
+// heldAnswers are the answers of workers that stay in the outbox for a moment. A wake-up costs both
+// sides more than a small write, so one wake-up serves several writes of a client. A client that
+// polls needs no wake-up. But on a fabric without shared memory a post costs a system call on each
+// side, which is also more than a small write. sendQueue.mu guards heldAnswers.
 type heldAnswers struct {
 	sharedMemory bool
 	post         func()          // posts the outbox
 	jobs         *sync.WaitGroup // counts the timer while it runs
 
-	n     int // answers that are held
+	n     int // held answers
 	since time.Time
-	limit time.Duration // of the timer: the shortest of the held answers
-	timer *time.Timer   // posts the held answers if nothing else does
+	limit time.Duration // of the timer: the shortest limit of the held answers
+	timer *time.Timer   // posts the held answers unless another post does
 }
 
-// hold decides whether the last n answers, which a worker began to work on at begun, stay in
-// the outbox: until there are enough to wake the client (as many as are still outstanding, or
-// polledEnough if they wake no client), the time is over, or anything else is posted.
+// hold decides whether the last n answers stay in the outbox. A worker began their operations at
+// begun. Held answers are posted by the next other post, at the end of the time limit, or when
+// there are enough: see worthWaking. If they wake no client, enough is the number of outstanding
+// requests, at most polledEnough.
 //
 // Source: [LWIO §Wakeup]
 func (h *heldAnswers) hold(n, pending int, wakes bool, begun, now time.Time) bool {
@@ -99,7 +100,7 @@ func (h *heldAnswers) hold(n, pending int, wakes bool, begun, now time.Time) boo
 	return true
 }
 
-// start starts the timer, or shortens it.
+// start starts the timer, or shortens its time.
 func (h *heldAnswers) start(limit time.Duration) {
 	switch {
 	case h.timer == nil:

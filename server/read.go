@@ -15,29 +15,29 @@ const sectorSize = 512
 
 // reader answers READs and VEC_READs. It belongs to the receive loop. There are five ways:
 //
-//  1. inline by a buffer: the page cache has the data; the loop copies it into a block of
-//     the buffer pool, from which RDMA writes send it (readStage).
+//  1. inline by a buffer: the loop copies data of the page cache into a block of the buffer pool.
+//     RDMA writes send the block (readStage).
 //  2. worker by a buffer: a worker reads the data that the page cache did not have (readRest).
-//  3. direct: the provider writes from the page cache into the client's memory, for several
-//     READs by one post and without a buffer or a slot (postDirect).
-//  4. direct, single: a READ that came alone; data and answer are one post (postSingle).
-//  5. direct, long: a long READ whose client memory is not shared; the provider writes from
-//     the file in pieces and reports their end (postLong).
+//  3. direct: the provider writes from the page cache into the client's memory. One post serves
+//     several READs, and needs neither a buffer nor a slot (post).
+//  4. direct, single: one post sends the data and the answer of a single READ (postSingle).
+//  5. direct, long: the provider writes a long READ from the file in pieces, if the client's memory
+//     is not shared, and reports the end (postLong).
 //
-// A VEC_READ longer than a block takes ways 1 and 2 in stages. Ways 3 to 5 need a
-// rdma.FileSource, and fall back to way 1 if the data is not in the page cache, or the file
-// is shorter than the READ.
+// A VEC_READ that is longer than a block takes ways 1 and 2 in stages. Ways 3 to 5 need a
+// rdma.FileSource. They fall back to way 1 if the data is not in the page cache, or if the file is
+// shorter than the READ.
 //
 // Source: [LWIO §Read] [LWIO §Vectored Read]
 type reader struct {
 	c      *conn
-	direct []*op           // READs of way 3 or 4 that are not posted yet
+	direct []*op           // READs that take way 3 or 4 and are not posted yet
 	writes workRequests    // their RDMA writes, in the same order
 	long   [1]rdma.Request // scratch of postLong
 	probe  [1]byte         // scratch of cached
 }
 
-// read answers a READ or a VEC_READ, whose data goes to many places.
+// read answers a READ, or a VEC_READ. The data of a VEC_READ goes to several regions.
 //
 // Source: [LWIO §Read] [LWIO §Vectored Read] [OP-60] [OP-60b] [OP-83] [OP-92b] [LWIO claim 2]
 func (r *reader) read(o *op) {
@@ -68,8 +68,8 @@ func (r *reader) readByBuffer(o *op) {
 	r.readStage(o)
 }
 
-// readStage gets a block for o and fills it from the page cache. A worker reads the rest if
-// that may block.
+// readStage takes a block for o and fills it from the page cache. A worker reads the data that the
+// page cache does not have.
 func (r *reader) readStage(o *op) {
 	c := r.c
 	if o.block == none && !c.fabric.buffers.take(o) {
@@ -97,7 +97,7 @@ func (r *reader) nextStage(o *op) {
 	r.readStage(o)
 }
 
-// readRest reads the part of a stage that the page cache did not have, in a worker.
+// readRest reads the part of a stage that the page cache did not have. A worker calls it.
 func (o *op) readRest() {
 	p, off := o.stage()
 	had := o.data.inline
@@ -114,8 +114,8 @@ func (o *op) stage() ([]byte, int64) {
 	return o.c.fabric.buffers.memory(o)[:n], int64(o.h.Offset) + int64(o.data.base)
 }
 
-// finishRead turns the result of a stage into an answer: short at the end of the file,
-// END_OF_FILE only where there was no byte to read.
+// finishRead turns the result of a stage into an answer. The answer is short at the end of the file,
+// and END_OF_FILE if the READ found no byte.
 //
 // Source: [OP-92a]
 func (o *op) finishRead(n int, err error) {
@@ -130,9 +130,9 @@ func (o *op) finishRead(n int, err error) {
 	}
 }
 
-// target returns the place of the next RDMA write of the stage of o, and its length: no more
-// than the client and the adapter take at a time. The address in the header of a VEC_READ is
-// not used.
+// target returns the remote address and the length of the next RDMA write of the stage of o. The
+// limits of the client and of the adapter bound the length. The address in the header of a
+// VEC_READ is not used.
 //
 // Source: [OP-6] [OP-8] [OP-60] [OP-83] [OP-84]
 func (o *op) target() (rdma.RemoteAddr, int) {

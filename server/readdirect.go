@@ -11,14 +11,13 @@ import (
 const (
 	// maxDirect is the number of RDMA writes from files that are posted together.
 	maxDirect = 16
-	// longRead is from how many bytes on an RDMA write from a file pays though the provider
-	// copies it in pieces: they stay in the CPU's cache.
+	// longRead is the least size, in bytes, of an RDMA write from a file that is faster than a
+	// buffer though the provider copies it in pieces. The pieces stay in the cache of the CPU.
 	longRead = 64 << 10
 )
 
-// attach makes the file a source of RDMA writes, if the adapter and the backend can do that.
-// The caller holds a reference on the open. The source is open until the file has no
-// reference any more.
+// attach makes the file a source of RDMA writes, if the adapter and the backend support that. The
+// caller holds a reference on the open. The end of the registration closes the source.
 func (f *registeredFile) attach(c *conn, open *vfs.Open) {
 	file := open.File()
 	if !f.canRead || file == nil || !c.fabric.info.Caps.Has(rdma.CapDirectFile) {
@@ -32,8 +31,8 @@ func (f *registeredFile) attach(c *conn, open *vfs.Open) {
 	f.source = source
 }
 
-// reaches reports whether the file has end bytes: an RDMA write from behind its end must not
-// happen.
+// reaches reports whether the file has at least end bytes. An RDMA write must not read beyond the
+// end of the file.
 //
 // Source: [OP-92a]
 func (f *registeredFile) reaches(end uint64) bool {
@@ -45,8 +44,8 @@ func (f *registeredFile) reaches(end uint64) bool {
 	return end <= uint64(f.size)
 }
 
-// addDirect collects a READ that an RDMA write from the file can answer; false for any other
-// one. The write is posted with those that follow it, by post at the latest.
+// addDirect collects a READ that an RDMA write from the file can answer; false for other READs. post
+// posts the collected READs together.
 //
 // Source: [LWIO §Read] [OP-60] [OP-92i]
 func (r *reader) addDirect(o *op) bool {
@@ -75,7 +74,7 @@ func (o *op) fileWrite(w *rdma.Request) {
 // waiting returns the number of READs that are not posted yet.
 func (r *reader) waiting() int { return len(r.direct) }
 
-// flush posts the collected READs: a single one together with its answer.
+// flush posts the collected READs. It posts a single READ together with its answer.
 func (r *reader) flush() {
 	if len(r.direct) == 1 && r.c.ready.ops.empty() {
 		r.postSingle(r.direct[0])
@@ -83,9 +82,8 @@ func (r *reader) flush() {
 	r.post()
 }
 
-// post posts the RDMA writes of the collected READs, which complete at once and take no slot
-// if all of their data is in the page cache and the client's memory is shared. The others
-// take another way.
+// post posts the RDMA writes of the collected READs. A write completes at once and takes no slot, if
+// all its data is in the page cache and the client's memory is shared. Other READs fall back.
 func (r *reader) post() {
 	for done := 0; done < len(r.direct); {
 		n, err := r.c.qp.Post(r.writes.reqs[done:])
@@ -116,9 +114,9 @@ func (r *reader) fallBack(o *op) {
 	}
 }
 
-// postSingle answers o, the only READ of the collection, by data and answer that are posted
-// together: the client has both before the server's state is updated. It does nothing while
-// another goroutine posts, or if something has to be posted before.
+// postSingle posts the data and the answer of o, the only collected READ, together. The client has
+// both before the server updates its own state. postSingle does nothing while another goroutine
+// posts, or if the outbox is not empty.
 //
 // Source: [LWIO §I/O Processing] [OP-66b] [OP-93d]
 func (r *reader) postSingle(o *op) {
@@ -144,8 +142,8 @@ func (r *reader) postSingle(o *op) {
 	c.tally.empty(c.engine, c)
 }
 
-// cached reports whether the data of o is in the page cache. Where the kernel does not tell,
-// it guesses from the first and the last byte; if the guess is wrong, later answers of this
+// cached reports whether the data of o is in the page cache. If the kernel does not report that,
+// cached guesses from the first and the last byte. After a wrong guess, later answers of this
 // connection wait for the disk.
 func (r *reader) cached(o *op) bool {
 	if cached, known := host.PagesCached(o.file.source.File(), int64(o.h.Offset), int(o.h.Length)); known {
@@ -159,8 +157,8 @@ func (r *reader) cached(o *op) bool {
 	return true
 }
 
-// postLong posts the RDMA write from the file that answers o, with a slot and a completion;
-// false if that is not possible now.
+// postLong posts the RDMA write from the file that answers o. The write takes a slot and has a
+// completion. postLong returns false if no slot is free or the post fails.
 func (r *reader) postLong(o *op) bool {
 	c := r.c
 	if !c.send.takeSlot() {
@@ -177,9 +175,9 @@ func (r *reader) postLong(o *op) bool {
 	return true
 }
 
-// placed answers o when n bytes of the file are in the client's memory. Where these are not
-// all, as the file has become shorter, it is read again by a buffer; the rest of the place is
-// filled with zeros.
+// placed answers o after the provider has written n bytes of the file into the client's memory. If n
+// is less than the length, the file has become shorter: then a buffer reads the data again. The
+// client's memory behind the n bytes holds zeros.
 //
 // Source: [OP-92i]
 func (r *reader) placed(o *op, n int) {

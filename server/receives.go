@@ -9,14 +9,13 @@ import (
 	"lwio/rdma"
 )
 
-// layout describes the memory of a connection: headers and answers lie close together
-// and data apart, in whole pages, so that a connection that writes nothing touches two
-// pages.
+// layout describes the memory of a connection. Headers and answers are together, and data has pages
+// of its own, so a connection without writes touches two pages.
 //
 // Source: [OP-61] [OP-61c]
 type layout struct {
 	slots, depth          int // most credits, initiator requests
-	ahead, receives       int // receives beyond the credits, and all receives
+	ahead, receives       int // receives beyond the credits; all receives
 	answers, auth, data   int // offsets; headers are at 0
 	dataSize, total, most int // bytes of data of a receive, of all memory; operations
 	wire                  wire.Limits
@@ -44,20 +43,20 @@ func newLayout(l *Limits, info rdma.AdapterInfo) layout {
 	return y
 }
 
-// receiveBuffers are the receive buffers of a connection, and its answers, in one mapping
-// that is registered for local writes alone. The receive loop owns it; the memory of an
-// answer belongs to its operation.
+// receiveBuffers is one mapping with the receive buffers and the answers of a connection. It is
+// registered for local writes only. The receive loop owns it; the memory of an answer belongs to
+// its operation.
 type receiveBuffers struct {
 	layout *layout
 	region rdma.MemoryRegion
 	mem    []byte
-	// pageable: the pages of a buffer may be given back to the system while the memory is
+	// pageable: the pages of a buffer may be returned to the system while the memory is
 	// registered.
 	pageable bool
 	spare    []int32 // slots without a posted receive
 }
 
-// newReceiveBuffers returns buffers without memory, all of whose slots are spare.
+// newReceiveBuffers returns buffers without memory. All slots are spare.
 func newReceiveBuffers(f *fabric) receiveBuffers {
 	b := receiveBuffers{layout: &f.layout, pageable: f.info.Caps.Has(rdma.CapPageable)}
 	for slot := b.layout.receives - 1; slot >= 0; slot-- {
@@ -94,19 +93,20 @@ func (b *receiveBuffers) header(slot int32) []byte {
 	return b.mem[at : at+wire.HeaderSize]
 }
 
-// data returns the place behind the header of a slot.
+// data returns the memory for the data of a slot, which follows the header.
 func (b *receiveBuffers) data(slot int32) []byte {
 	at := b.layout.data + int(slot)*b.layout.dataSize
 	return b.mem[at : at+b.layout.dataSize : at+b.layout.dataSize]
 }
 
-// answer returns the place of an operation's answer, empty, and its offset in the region.
+// answer returns the memory of an operation's answer, as an empty slice, and its offset in the
+// region.
 func (b *receiveBuffers) answer(index uint32) (place []byte, offset int) {
 	at := b.layout.answers + int(index)*wire.StatusResponseSize
 	return b.mem[at : at : at+wire.StatusResponseSize], at
 }
 
-// authAnswer returns the place of the parameters that answer AUTH, empty.
+// authAnswer returns the memory of the parameters that answer AUTH, as an empty slice.
 func (b *receiveBuffers) authAnswer() []byte {
 	at := b.layout.auth
 	return b.mem[at : at : at+wire.AuthBufferSize]
@@ -129,8 +129,8 @@ func (b *receiveBuffers) post(qp rdma.QueuePair, n int) error {
 	return w.postReceives(qp)
 }
 
-// retire makes the slot of a finished receive spare, and gives its pages of data back to
-// the system, unless the provider would go on to use the pages that it knows.
+// retire makes the slot of a finished receive spare. It returns the pages of its data to the system,
+// if the provider allows that.
 //
 // Source: [OP-61c]
 func (b *receiveBuffers) retire(slot int32) {

@@ -15,7 +15,7 @@ type registrations struct {
 }
 
 // register answers a REGISTER: it makes an open of the client's SMB session a file of this
-// connection. The flags of the open that the client names are ignored.
+// connection. It ignores the flags of the open in the message.
 //
 // Source: [LWIO §File Registration] [OP-50i] [OP-52] [OP-52b] [OP-56] [OP-57] [OP-59] [LWIO claim 10] [LWIO claim 11]
 func (r *registrations) register(o *op) {
@@ -54,7 +54,7 @@ func (r *registrations) newFile(o *op) (*registeredFile, ntstatus.Status) {
 		traffic: c.engine.shares.get(open.Share().Name), jobs: &c.jobs,
 	}
 	if open.Acquire() != nil {
-		return nil, ntstatus.ObjectNameNotFound // as if it were closed already
+		return nil, ntstatus.ObjectNameNotFound // as for a closed open
 	}
 	f.join(c.engine, c.fabric.buffers)
 	f.attach(c, open)
@@ -86,8 +86,8 @@ func (r *registrations) revoke(f *registeredFile) {
 	r.c.engine.count.files.Add(-1)
 }
 
-// stalls cuts the connection if its I/O holds up the close of f's open: I/O that is not
-// done, or whose client does not take the answer.
+// stalls cuts the connection if its I/O delays the close of f's open. The I/O is in progress, or the
+// client does not receive its answer.
 //
 // Source: [OP-58b]
 func (r *registrations) stalls(f *registeredFile) {
@@ -96,8 +96,8 @@ func (r *registrations) stalls(f *registeredFile) {
 	}
 }
 
-// close answers a CLOSE: the file takes no new I/O from now on, and the answer follows
-// those of the I/O in flight. The SMB open stays.
+// close answers a CLOSE: the file accepts no more I/O. The answer follows the answers of the I/O in
+// flight. The SMB open stays.
 //
 // Source: [LWIO §Close] [OP-94d] [OP-94e]
 func (r *registrations) close(o *op) {
@@ -117,8 +117,8 @@ func (r *registrations) close(o *op) {
 	}
 }
 
-// cancel answers a CANCEL: I/O of the file that no worker has started ends as
-// cancelled, before the answer. The file stays, and takes new I/O.
+// cancel answers a CANCEL. I/O of the file that no worker has started ends as cancelled, before the
+// answer. The file stays and accepts new I/O.
 //
 // Source: [LWIO §Cancel] [OP-7] [OP-94b] [OP-94c]
 func (r *registrations) cancel(o *op) {

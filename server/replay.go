@@ -9,23 +9,23 @@ import (
 	"lwio/internal/wire"
 )
 
-// replayLife is the time for which the results of writes outlive their connection.
+// replayLife is the time for which the results of writes are kept after the end of their connection.
 //
 // Source: [OP-112]
 const replayLife = 60 * time.Second
 
-// replayEntry is the result of a write. number is the write's: the number of messages that
-// the client had sent before it, on this connection and those that it replaced. The low 16
-// bits are its Sequence.
+// replayEntry is the result of a write. number is the number of messages that the client had sent
+// before the write, on this connection and on the connections that it replaced. The low 16 bits of
+// number are the Sequence of the write.
 type replayEntry struct {
 	number int64
 	info   uint32
 	status ntstatus.Status
 }
 
-// replayCache holds the results of the writes that a client may have sent without seeing
-// the answer. A client whose connection broke sends these writes again on the next
-// connection, with their old Sequence; a write that is in here is not performed twice.
+// replayCache holds the results of writes whose answers the client may have missed. After the loss
+// of a connection, the client replays these writes on the next one, with their old Sequence. The
+// server does not perform a write of the cache again.
 //
 // Source: [OP-21] [OP-112]
 type replayCache struct {
@@ -34,31 +34,29 @@ type replayCache struct {
 	// Owned by the receive loop, and set by AUTH before.
 	next  int64 // number of the client's next message
 	first int64 // number of its first message on this connection
-	// replaced are the results of the connection whose place this one took, or nil; used:
-	// a message came after AUTH, so the client knows of that.
+	// replaced are the results of the connection that this one replaced, or nil. used: a
+	// message arrived after AUTH, so the client knows that this connection is valid.
 	replaced *replayResults
 	used     bool
 
 	mu sync.Mutex
-	// own are the last writes of the connection, in the order of their answers: as many as
-	// it may have credits. oldest is the index of the oldest.
+	// own are the last writes of the connection, in the order of their answers. There are at
+	// most as many as credits. oldest is the index of the oldest one.
 	own    []replayEntry
 	oldest int
-	// earlier are those of the connections that it replaced, and the writes that were
-	// replayed and performed here; no write of its own displaces them.
+	// earlier are the results of the replaced connections, and of the replayed writes that
+	// this connection performed. Own writes do not displace them.
 	earlier []replayEntry
 }
 
-// maxEarlier bounds the results that go from connection to connection: a client may have
-// lost the answers of as many writes as it had credits, and may replay them though half as
-// many were written since. The writes that it replays and that are performed then are
-// behind the others.
+// maxEarlier bounds the results that one connection leaves to the next. A client can have lost as
+// many answers as it had credits. Replayed writes that are performed add as many results again.
 const maxEarlier = 2 * maxCredits
 
-// begin numbers the messages of a connection. base is the Sequence before the first one.
-// inherited are the results of the connection that it replaces, or nil: then base is the
-// low 16 bits of the number that the client's next message would have had there: some of
-// those that it sent may not have arrived.
+// begin sets the number of the first message of a connection. base is the Sequence before it.
+// inherited are the results of the replaced connection, or nil. With inherited results, base is the
+// low 16 bits of the number of the client's next message there. That number can be larger than
+// inherited.next, because sent messages may not have arrived.
 func (r *replayCache) begin(base uint16, inherited *replayResults) {
 	r.first = int64(base + 1)
 	if inherited != nil {
@@ -71,9 +69,9 @@ func (r *replayCache) begin(base uint16, inherited *replayResults) {
 	r.next = r.first
 }
 
-// follow numbers a message. replayed: it is a write that was sent on an earlier
-// connection, with its old Sequence: those are behind the first of this one. gap: its
-// Sequence is not the next one.
+// follow returns the number of a message. replayed: the message is a write that was sent on an
+// earlier connection. Its Sequence is before the first Sequence of this connection. gap: the
+// Sequence does not follow the last one.
 //
 // Source: [OP-21] [OP-112]
 func (r *replayCache) follow(h *wire.Header) (number int64, replayed, gap bool) {
@@ -86,7 +84,7 @@ func (r *replayCache) follow(h *wire.Header) (number int64, replayed, gap bool) 
 	return number, false, n != 0
 }
 
-// record notes the result of a write whose answer is about to be sent.
+// record stores the result of a write before its answer is sent.
 func (r *replayCache) record(x replayEntry) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +100,7 @@ func (r *replayCache) record(x replayEntry) {
 	r.oldest = (r.oldest + 1) % len(r.own)
 }
 
-// recordEarlierLocked notes the result of a replayed write.
+// recordEarlierLocked stores the result of a replayed write.
 func (r *replayCache) recordEarlierLocked(x replayEntry) {
 	if len(r.earlier) == maxEarlier {
 		r.earlier = append(r.earlier[:0], r.earlier[1:]...)
@@ -122,7 +120,7 @@ func (r *replayCache) find(number int64) (x replayEntry, ok bool) {
 	return replayEntry{}, false
 }
 
-// all returns the results that go to the next connection, the oldest first.
+// all returns the results for the next connection, the oldest first.
 func (r *replayCache) all() []replayEntry {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +129,7 @@ func (r *replayCache) all() []replayEntry {
 	return all[max(len(all)-maxEarlier, 0):]
 }
 
-// replayResults are the results of a connection that has ended.
+// replayResults are the results of an ended connection.
 type replayResults struct {
 	all     []replayEntry
 	id      [8]byte // SessionId of the connection
@@ -140,8 +138,7 @@ type replayResults struct {
 	expires time.Time
 }
 
-// replayTable keeps the results of connections that have ended, each for replayLife. Safe
-// for concurrent use.
+// replayTable keeps the results of ended connections for replayLife. Safe for concurrent use.
 type replayTable struct {
 	most int // connections
 
@@ -149,12 +146,12 @@ type replayTable struct {
 	kept []replayResults // in the order of their expiry
 }
 
-// keptPerUser is the number of connections of one user that are kept: a user that connects
-// and leaves all the time displaces only results of the same user.
+// keptPerUser bounds the connections of one user in the table. A user that connects and leaves all
+// the time displaces only results of the same user.
 const keptPerUser = 64
 
-// put keeps the results of a connection; if there are too many, those of the user's oldest
-// connection are dropped, or those of the oldest of all.
+// put keeps the results of a connection. If the table is full, it drops the results of the user's
+// oldest connection, or of the oldest connection of all.
 func (t *replayTable) put(k replayResults) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -200,9 +197,9 @@ func (t *replayTable) expire(now time.Time) {
 // isWrite reports whether a message changes a file.
 func isWrite(op wire.Opcode) bool { return op == wire.OpWrite || op == wire.OpVecWrite }
 
-// keepReplay leaves the results of an ended connection to the connection that replaces it.
-// A client that was refused, or sent nothing after AUTH, may not know that the connection
-// had taken the place of another: the results of that one stay available.
+// keepReplay keeps the results of an ended connection for the connection that replaces it. A client
+// that was refused, or sent nothing after AUTH, may not know of this connection. For that client
+// the results of the replaced connection stay available, too.
 func (c *conn) keepReplay() {
 	expires := time.Now().Add(replayLife)
 	if r := c.replay.replaced; r != nil && !c.replay.used {
@@ -217,8 +214,7 @@ func (c *conn) keepReplay() {
 	})
 }
 
-// answerReplayed answers a replayed write that has been performed before; false if it has
-// not.
+// answerReplayed answers a replayed write from the cache; false if the write was not performed yet.
 func (c *conn) answerReplayed(o *op) bool {
 	r, ok := c.replay.find(o.number)
 	if !ok {

@@ -6,8 +6,8 @@ import (
 	"lwio/vfs"
 )
 
-// Access rights of an open that allow to read and to write, and the option that a collapsed
-// write needs. vfs checks them again.
+// Access rights of an open for reads and writes, and the option that a collapsed write needs. vfs
+// checks them again.
 //
 // Source: [OP-57] [OP-51]
 const (

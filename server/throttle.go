@@ -10,13 +10,13 @@ import (
 	"lwio/rdma"
 )
 
-// throttle holds the connection back if its user sends requests too fast, or moves too much
-// data, once the answers at hand are posted. A throttled loop does not busy-poll.
+// throttle delays the connection if its user exceeds a rate limit. It posts the collected answers
+// first. A throttled loop does not busy-poll.
 func (l *receiveLoop) throttle(h *wire.Header) error {
 	c := l.c
 	bytes := 0
 	if h.Opcode.IO() {
-		bytes = int(min(h.Length, maxWindow)) // longer ones are refused
+		bytes = int(min(h.Length, maxWindow)) // longer requests are refused
 	}
 	wait := c.auth.limiter.Take(1, bytes)
 	if wait == 0 {
@@ -29,8 +29,8 @@ func (l *receiveLoop) throttle(h *wire.Header) error {
 	return l.waitOut(wait, batch)
 }
 
-// waitOut waits for d. I/O that has begun goes on meanwhile, so that no close of a file waits
-// for the connection, and the end of the connection is noticed; new messages are deferred.
+// waitOut waits for d. It defers new messages. Started I/O continues meanwhile, so the close of a
+// file does not wait for the connection, and the end of the connection is noticed.
 func (l *receiveLoop) waitOut(d time.Duration, batch *[pollSize]rdma.Result) error {
 	c := l.c
 	ctx, cancel := context.WithTimeout(c.ctx, d)
@@ -41,7 +41,7 @@ func (l *receiveLoop) waitOut(d time.Duration, batch *[pollSize]rdma.Result) err
 	if err := l.sift(rest); err != nil {
 		return err
 	}
-	l.deferred = append(l.deferred, deferred...) // these arrived after the rest
+	l.deferred = append(l.deferred, deferred...) // these messages arrived after the rest
 	for {
 		n, err := l.cq.Poll(batch[:])
 		if err != nil {
@@ -65,7 +65,7 @@ func (l *receiveLoop) waitOut(d time.Duration, batch *[pollSize]rdma.Result) err
 	}
 }
 
-// sift handles completions, but defers messages.
+// sift handles completions and defers messages.
 func (l *receiveLoop) sift(all []rdma.Result) error {
 	for i := range all {
 		if r := &all[i]; r.Op == rdma.OpReceive && r.Status == rdma.StatusSuccess {

@@ -153,13 +153,13 @@ func (o *op) count() {
 	}
 }
 
-// tally collects counts of the receive loop until they are added to the shared counters, after
-// the answers are posted, so that no client waits for that: reads of one file that the page
-// cache answered, and the latencies of answers that are posted together.
+// tally collects counts of the receive loop: reads of one file that the page cache answered, and the
+// latencies of answers that are posted together. The loop adds them to the shared counters after
+// the post, so no client waits for that.
 type tally struct {
 	file   *registeredFile
 	n      int
-	direct int // of these, the ones that went straight from the file
+	direct int // reads of n that went straight from the file
 	sum    uint64
 	delays []delay // its memory is reused
 }
@@ -193,8 +193,8 @@ func (y *tally) add(e *engine, c *conn, f *registeredFile, n uint32, direct int)
 	y.sum += uint64(n)
 }
 
-// countInline counts a stage that the page cache answered: a READ, which has one stage, in the
-// tally.
+// countInline counts a stage that the page cache answered. The tally counts a READ, because a READ
+// has one stage.
 func (o *op) countInline() {
 	c := o.c
 	if o.h.Opcode == wire.OpRead && o.status == ntstatus.Success {

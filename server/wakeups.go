@@ -6,28 +6,28 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// saturated is the count in a header's Credits that may stand for more.
+// saturated is the largest count in the field Credits of a header. It can stand for a larger count.
 const saturated = 0xFF
 
-// wakeups counts the outstanding I/O requests of a connection and decides when an
-// INTERRUPT, by which a polling client goes to sleep, is answered. sendQueue.mu guards
-// it: to post an answer, to lower the count and to answer an armed INTERRUPT is one
-// critical section, shared with the arrival of an INTERRUPT, so no wake-up is lost.
+// wakeups counts the outstanding I/O requests of a connection, and decides when to answer an
+// INTERRUPT. A polling client sends an INTERRUPT before it sleeps. sendQueue.mu guards wakeups. One
+// critical section posts an answer, lowers the count and answers an armed INTERRUPT. The arrival
+// of an INTERRUPT uses the same lock, so no wake-up is lost.
 //
 // Source: [LWIO §Wakeup] [OP-93a] [OP-93d] [OP-93f]
 type wakeups struct {
-	// pending is the number of outstanding I/O requests: the receive loop raises it, and
-	// only holders of the lock lower it.
+	// pending is the number of outstanding I/O requests. The receive loop raises it. A
+	// goroutine lowers it only with the lock held.
 	pending   atomic.Int32
-	completed bool // an I/O request completed since the last wake-up
+	completed bool // an I/O request has completed since the last wake-up
 	armed     *op  // the INTERRUPT that waits
 }
 
-// begin counts an I/O request that has arrived and returns the number outstanding.
+// begin counts an arrived I/O request and returns the number of outstanding requests.
 func (w *wakeups) begin() int { return int(w.pending.Add(1)) }
 
-// complete counts n answers of I/O requests and returns the INTERRUPT to be answered, or
-// nil.
+// complete counts n answers of I/O requests. It returns the armed INTERRUPT, which the caller
+// answers, or nil.
 func (w *wakeups) complete(n int) (armed *op) {
 	w.pending.Add(-int32(n))
 	w.completed = true
@@ -42,13 +42,14 @@ func (w *wakeups) complete(n int) (armed *op) {
 type interruptAnswer int
 
 const (
-	interruptLater interruptAnswer = iota // by the next completion
+	interruptLater interruptAnswer = iota // the next completion answers it
 	interruptNow
-	interruptBusy // another one waits
+	interruptBusy // another INTERRUPT is armed
 )
 
-// arm takes in an INTERRUPT of a client that has seen no completion of p requests: it is
-// answered at once if the client has missed a completion, else by the next one.
+// arm handles the INTERRUPT of a client that has seen no completion of p requests. If the client has
+// missed a completion, the INTERRUPT is answered at once. Otherwise arm arms it, and the next
+// completion answers it.
 //
 // Source: [OP-93a] [OP-93c] [OP-93e]
 func (w *wakeups) arm(o *op, p int) interruptAnswer {
@@ -63,12 +64,11 @@ func (w *wakeups) arm(o *op, p int) interruptAnswer {
 	return interruptLater
 }
 
-// interrupt answers an INTERRUPT, by which a polling client goes to sleep: at once if it
-// has missed a completion, else with the next one.
+// interrupt handles an INTERRUPT, see wakeups.
 //
 // Source: [LWIO §Wakeup] [OP-93a] [OP-93c] [OP-93e] [OP-93f] [LWIO claim 21]
 func (c *conn) interrupt(o *op) {
-	c.flush() // answers at hand count as completions
+	c.flush() // collected answers count as completions
 	if c.send.interrupt(o, int(o.h.Credits)) {
 		c.reply(o, ntstatus.DeviceBusy)
 	}

@@ -8,8 +8,8 @@ import (
 	"lwio/rdma"
 )
 
-// write answers a WRITE or a VEC_WRITE: a worker writes straight from the receive buffer. Only
-// a collapsed write needs memory, in which its page is repeated.
+// write answers a WRITE or a VEC_WRITE. A worker writes straight from the receive buffer. Only a
+// collapsed write needs a block, which repeats its page.
 //
 // Source: [LWIO §Write] [LWIO §Vectored Write] [OP-75] [OP-76] [OP-80] [LWIO claim 17]
 func (c *conn) write(o *op) {
@@ -36,18 +36,17 @@ func (c *conn) write(o *op) {
 	o.queue.push(o)
 }
 
-// continuedBy reports whether next is a write of the same file that begins where o ends, and
-// neither is collapsed.
+// continuedBy reports whether next is a write of the same file that begins at the end of o, and
+// neither write is collapsed.
 func (o *op) continuedBy(next *op) bool {
 	return o.file == next.file && o.need == 0 && next.need == 0 && next.h.Offset == o.h.Offset+uint64(o.h.Length)
 }
 
-// writeRun is a run of writes that continue one another, which a worker performs by one system
-// call.
+// writeRun is a run of contiguous writes. A worker performs it by one system call.
 type writeRun struct {
 	first, next *op // next is the operation whose data follows, or nil
 	list        [runOps][]byte
-	pieces      [][]byte // of list: the data so far
+	pieces      [][]byte // the first entries of list: the data so far
 	written     int
 	err         error
 	use         func(p []byte) error // add
@@ -59,15 +58,15 @@ var writeRuns = sync.Pool{New: func() any {
 	return r
 }}
 
-// put gives r back to the pool, without the memory that it refers to.
+// put clears the references of r and returns it to the pool.
 func (r *writeRun) put() {
 	*r = writeRun{use: r.use}
 	writeRuns.Put(r)
 }
 
-// gather adds the data of o, then that of next and of the operations behind it, while the data
-// of o is valid, and writes all. If the data of one of them is not valid any more, nothing is
-// written.
+// gather adds the data of o, of next, and of the operations behind next, and writes all of it. The
+// calls are nested, because remote data is valid only during a call of View. If the data of one
+// operation is no longer valid, gather writes nothing.
 func (r *writeRun) gather(o, next *op) {
 	r.next = next
 	if o.remote == nil {
@@ -77,7 +76,7 @@ func (r *writeRun) gather(o, next *op) {
 	}
 }
 
-// add adds data, and goes on with the next operation; after the last one it writes.
+// add adds data and continues with the next operation. After the last one it writes.
 func (r *writeRun) add(p []byte) error {
 	r.pieces = append(r.pieces, p)
 	if r.next != nil {
@@ -88,9 +87,8 @@ func (r *writeRun) add(p []byte) error {
 	return nil
 }
 
-// writeJoined writes o and all operations that joined it, in a worker, by one system call: a file
-// system works on whole large pages, so that a large write costs much less than the small
-// writes that it came as.
+// writeJoined writes o and all operations that joined it, by one system call. A worker calls it. A
+// file system works on whole large pages, so one large write costs much less than many small ones.
 //
 // Source: [LWIO §Write] [OP-92f]
 func (o *op) writeJoined() {
@@ -109,9 +107,9 @@ func (o *op) writeJoined() {
 	}
 }
 
-// assign gives o its part of the n bytes that were written before err, and returns the rest. An
-// operation of which nothing was written is performed by itself: the cause may lie in another
-// one, as a lock in the way of that does.
+// assign gives o its part of the n bytes that were written before err, and returns the other bytes.
+// An operation without a written byte is performed by itself, because the error may belong to
+// another operation. An example is a lock that conflicts with a later write of the run.
 func (o *op) assign(n int, err error) int {
 	size := int(o.h.Length)
 	switch {
@@ -127,8 +125,8 @@ func (o *op) assign(n int, err error) int {
 	return max(n-size, 0)
 }
 
-// writeData writes the data of o, in a worker. Information is the number of bytes written, also
-// after an error.
+// writeData writes the data of o. A worker calls it. Information is the number of written bytes,
+// also after an error.
 //
 // Source: [LWIO §Write] [OP-77] [OP-92f]
 func (o *op) writeData() {
@@ -146,17 +144,17 @@ func (o *op) writeData() {
 	o.count()
 }
 
-// writeFrom writes p. An error goes into the status of o; the result is nil.
+// writeFrom writes p. The status of o reports an error; the result is nil.
 func (o *op) writeFrom(p []byte) error {
 	n, err := o.file.open.WriteAt(p, int64(o.h.Offset))
 	o.status, o.info = final(err), uint32(n)
 	return nil
 }
 
-// takeRemote takes the part of a message that is by reference, in the client's memory. The data
-// of a plain write stays there until a worker writes it to the file; everything else is copied
-// behind the here bytes that were received. The client may change the data meanwhile: the
-// server does not interpret it.
+// takeRemote takes the part of a message that is by reference. The data of a plain write stays in the
+// client's memory until a worker writes it to the file. Other data is copied behind the here bytes
+// that were received. The client may change its memory meanwhile; the server does not interpret
+// the data of a write.
 func (o *op) takeRemote(l rdma.RemoteData, here int) error {
 	if h := &o.h; h.Opcode == wire.OpWrite && h.Flags&wire.FlagCollapse == 0 && here == wire.HeaderSize {
 		o.remote = l
@@ -170,7 +168,7 @@ func (o *op) takeRemote(l rdma.RemoteData, here int) error {
 	})
 }
 
-// tile fills dst with copies of src, the last of which may be cut.
+// tile fills dst with copies of src. The last copy may be cut.
 func tile(dst, src []byte) []byte {
 	for n := copy(dst, src); n < len(dst); n *= 2 {
 		copy(dst[n:], dst[:n])

@@ -97,7 +97,7 @@ const (
 // empties reports whether d empties a file that exists.
 func (d Disposition) empties() bool { return d == Supersede || d == Overwrite || d == OverwriteIf }
 
-// Options are NT create options. Those without a name here have no effect.
+// Options are NT create options. Options without a name here have no effect.
 //
 // Source: [MS-SMB2 2.2.13] [OP-51]
 type Options uint32
@@ -126,8 +126,8 @@ const (
 	Overwritten Action = 3
 )
 
-// File attributes. AttrReadOnly is a file without any write permission; Hidden,
-// System and Archive are accepted and not kept.
+// File attributes. AttrReadOnly means that the file has no write permission. Hidden, System and
+// Archive are accepted and not kept.
 //
 // Source: [MS-FSCC 2.6]
 const (

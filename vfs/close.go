@@ -5,13 +5,13 @@ import (
 	"sync/atomic"
 )
 
-// Close ends the open: it refuses new references, ends waits for locks, runs the revoke
-// hooks, waits for the references that are held, gives back the locks, and deletes the file if
-// that is pending and this was its last open. If I/O has not ended within the time limit, the
-// stall hooks run; if it has not ended within the limit after that either, Close goes on, and
-// the last Release closes the descriptor.
+// Close ends the open. It refuses new references, ends waits for locks, runs the revoke hooks, and
+// waits for the held references. Then it releases the locks, and deletes the file if its delete is
+// pending and this was its last open. If I/O does not end within the time limit, the stall hooks
+// run, and the limit begins again. After that Close continues, and the end of the last I/O closes
+// the descriptor.
 //
-// Close is idempotent: every call returns when the first is over, with its result.
+// Close is idempotent: every call waits for the first one and returns its result.
 // Errors: those of a failed delete; the open is closed all the same.
 //
 // Source: [OP-58b] [MS-SMB2 3.3.5.10]

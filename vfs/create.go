@@ -27,18 +27,18 @@ type OpenRequest struct {
 	User string
 }
 
-// maxRaces bounds how often an open starts again because another process changes the name
+// maxRaces bounds the attempts of an open. An attempt fails if another process changes the name
 // meanwhile.
 const maxRaces = 16
 
-// Open opens or creates a file or directory. The caller closes the result; so
-// does CloseOwner for the request's owner, and FS.Close.
+// Open opens or creates a file or directory. The caller closes the result. CloseOwner for the owner
+// of the request, and FS.Close, also close it.
 //
 // Errors, as statuses: BAD_NETWORK_NAME; OBJECT_NAME_INVALID and
 // OBJECT_PATH_SYNTAX_BAD for the path; INVALID_PARAMETER for a request that
 // contradicts itself; OBJECT_NAME_NOT_FOUND, OBJECT_PATH_NOT_FOUND, OBJECT_NAME_COLLISION,
 // FILE_IS_A_DIRECTORY, NOT_A_DIRECTORY; SHARING_VIOLATION, DELETE_PENDING;
-// ACCESS_DENIED if the share, the file or the operating system forbids it, for a path that
+// ACCESS_DENIED if the share, the file or the operating system forbids the access, for a path that
 // leads out of the share, and for a special file;
 // CANNOT_DELETE, DIRECTORY_NOT_EMPTY for delete on close;
 // TOO_MANY_OPENED_FILES; FILE_CLOSED after FS.Close.
@@ -120,7 +120,7 @@ type creation struct {
 	path      string
 	req       *OpenRequest
 	want      Access // without generic rights
-	withdrawn bool   // the open counts until another goroutine has closed it
+	withdrawn bool   // another goroutine closes the open and ends its count
 }
 
 func (c *creation) run() (*Open, Action, error) {
@@ -155,8 +155,8 @@ func (c *creation) try() (*Open, Action, error) {
 	return c.create()
 }
 
-// missing returns err for a name that does not exist, OBJECT_PATH_NOT_FOUND if its directory
-// does not exist.
+// missing returns err, the error of a name that does not exist. If the directory of the name does not
+// exist, it returns OBJECT_PATH_NOT_FOUND.
 func (c *creation) missing(err error) error {
 	parent, _ := split(c.path)
 	if info, e := c.share.Backend.Stat(parent); e != nil || !info.Dir {
@@ -165,8 +165,8 @@ func (c *creation) missing(err error) error {
 	return err
 }
 
-// create makes the file or directory. The open gets all the access it asks for, regardless of the
-// permissions of the file.
+// create makes the file or directory. The open gets all the requested access; the permissions of the
+// new file do not restrict it.
 func (c *creation) create() (*Open, Action, error) {
 	readOnly := c.req.Attributes&AttrReadOnly != 0
 	isDir := c.req.Options&DirectoryFile != 0
@@ -236,7 +236,7 @@ func (c *creation) existing(info FileInfo) (*Open, Action, error) {
 	return o, Overwritten, nil
 }
 
-// mayOpen applies the rules that need no descriptor.
+// mayOpen checks the rules that need no descriptor.
 func (c *creation) mayOpen(info FileInfo) error {
 	d, opts := c.req.Disposition, c.req.Options
 	busy := c.fs.table.admit(info.Node(), c.want|c.emptying(info), c.req.ShareMode)
@@ -264,8 +264,8 @@ func (c *creation) mayOpen(info FileInfo) error {
 	return busy
 }
 
-// admit adds o to the table, unless the file is not the described one, or another open
-// conflicts by now. If it fails, the handle of o is closed.
+// admit adds o to the table, unless the file is not the described one, or another open conflicts.
+// After an error the handle of o is closed.
 func (c *creation) admit(o *Open, looked FileInfo) error {
 	info, err := o.handle.Stat()
 	switch {
@@ -299,7 +299,7 @@ func (c *creation) emptying(looked FileInfo) Access {
 	return 0
 }
 
-// empty truncates the file of an open with such a disposition.
+// empty truncates the file of an open whose disposition empties it.
 func (c *creation) empty(o *Open) error {
 	if err := o.handle.Truncate(0); err != nil {
 		return err
@@ -310,7 +310,7 @@ func (c *creation) empty(o *Open) error {
 	return nil
 }
 
-// withdraw removes an open from the table that its caller does not get.
+// withdraw removes a failed open from the table.
 func (c *creation) withdraw(o *Open) {
 	if !c.fs.table.beginClose(o) {
 		c.withdrawn = true // FS.Close or FS.CloseOwner closes it meanwhile

@@ -7,11 +7,11 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// SetDeleteOnClose makes the delete of the file pending, or takes that back: its name is
-// removed with the last close of an open of it. The target of a symbolic link stays as it is,
-// and need not be empty. While the delete is pending the file cannot be opened, nor anything
-// below a directory. The option DeleteOnClose differs: it belongs to one open and cannot be
-// taken back.
+// SetDeleteOnClose makes the delete of the file pending, or cancels it. The close of the last open of
+// the file removes its name. Of a symbolic link it removes the link only; the target can be a
+// directory with entries. While the delete is pending, the file, and the files below a directory,
+// cannot be opened. The option DeleteOnClose differs: it belongs to one open and cannot be
+// cancelled.
 //
 // Errors: ACCESS_DENIED without Delete, CANNOT_DELETE for a read-only file and the root,
 // DIRECTORY_NOT_EMPTY.
@@ -32,7 +32,7 @@ func (o *Open) SetDeleteOnClose(on bool) error {
 
 func (o *Open) setDeletePending() error {
 	if o.IsDir() {
-		// Nothing may be created in it between the check and the mark.
+		// No file may be created in it between the check and the mark.
 		o.share.ns.Lock()
 		defer o.share.ns.Unlock()
 	} else {
@@ -48,7 +48,7 @@ func (o *Open) setDeletePending() error {
 	case !o.IsDir() && info.ReadOnly():
 		return because(ntstatus.CannotDelete, "file is read-only")
 	case o.IsDir() && !o.share.Backend.IsLink(o.Path()):
-		// Through a handle of its own: the other may be in use by an enumeration.
+		// With a handle of its own, because an enumeration may use the handle of o.
 		h, err := o.share.Backend.Open(o.Path(), HandleMode{Dir: true})
 		if err != nil {
 			return err
@@ -61,8 +61,8 @@ func (o *Open) setDeletePending() error {
 	return nil
 }
 
-// checkEmpty returns DIRECTORY_NOT_EMPTY if a directory has an entry. It uses the handle for
-// an enumeration.
+// checkEmpty returns DIRECTORY_NOT_EMPTY if a directory has an entry. It begins an enumeration with
+// the handle.
 func checkEmpty(h Handle) error {
 	names, err := h.Names(1, true)
 	switch {

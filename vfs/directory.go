@@ -19,10 +19,10 @@ type directory struct {
 
 	mu      sync.Mutex // held during an enumeration
 	begun   bool
-	dots    int // how many of "." and ".." have been returned
+	dots    int // returned entries of "." and ".."
 	names   []string
 	pending *FileInfo // refused by the last yield
-	skipped uint64    // since the beginning or the end of the last enumeration
+	skipped uint64    // entries left out since the last beginning or end
 }
 
 // resetLocked begins the enumeration anew.
@@ -31,8 +31,9 @@ func (d *directory) resetLocked() {
 	d.begun, d.dots, d.names, d.pending, d.skipped = false, 0, nil, nil, 0
 }
 
-// read continues the enumeration of the directory, whose path is path, or restarts it. At its
-// end, skipped is the number of entries that were left out; 0 before the end.
+// read continues the enumeration of the directory, or restarts it. path is the path of the directory.
+// At the end of the enumeration, skipped is the number of entries that were left out; before the end
+// it is 0.
 //
 // Errors: NO_MORE_FILES.
 func (d *directory) read(path string, restart bool, skip func(), yield func(*FileInfo) bool) (skipped uint64, err error) {
@@ -138,10 +139,10 @@ func (d *directory) mayList(granted Access) error {
 	return nil
 }
 
-// ReadDir begins or continues the enumeration of a directory, and restarts it with restart.
-// It calls yield for each entry, "." and ".." first, until yield returns false: the next
-// call begins with that entry. The FileInfo is valid while yield runs. Entries that SMB cannot
-// name, or that are never served, are left out and counted (Stats). Memory does not grow with
+// ReadDir begins or continues the enumeration of a directory; with restart it begins again. It calls
+// yield for each entry, first for "." and "..", until yield returns false. The next call begins with
+// the entry for which yield returned false. The FileInfo is valid while yield runs. Entries that SMB
+// cannot name, or that are never served, are left out and counted (Stats). Memory does not grow with
 // the directory.
 //
 // Errors: NO_MORE_FILES if there was no entry left to yield; ACCESS_DENIED without

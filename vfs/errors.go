@@ -7,16 +7,16 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// Error is the failure of an operation. errors.Is and errors.As see the status and the cause.
-// The two statuses of the data path that are no fault, END_OF_FILE and FILE_CLOSED, come bare.
+// Error is the failure of an operation. errors.Is and errors.As see the status and the cause. The data
+// path returns END_OF_FILE and FILE_CLOSED without an Error, because they are not faults.
 type Error struct {
 	// Op is a verb: open, read, rename, ...
 	Op string
 	// Name is share and path, separated by a slash.
 	Name string
-	// Status is the answer to the peer.
+	// Status is the status for the peer.
 	Status ntstatus.Status
-	// Err is the cause, or nil if the status says enough.
+	// Err is the cause, or nil if the status is the whole cause.
 	Err error
 }
 
@@ -48,14 +48,13 @@ func fail(op, share, path string, err error) error {
 	return e
 }
 
-// because returns a status with a reason for the log.
+// because returns a status with a cause for the log.
 func because(s ntstatus.Status, reason string) error { return s.Because(errors.New(reason)) }
 
-// errRaced reports that the name changed between two steps of an open, which must start
-// again.
+// errRaced reports that the name changed between two steps of an open. The open starts again.
 var errRaced = errors.New("vfs: changed by another process meanwhile")
 
-// discard closes a handle that is not used because of err, and returns err.
+// discard closes an unused handle and returns err.
 func discard(h Handle, err error) error {
 	if e := h.Close(); e != nil {
 		return errors.Join(err, e)

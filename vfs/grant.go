@@ -10,8 +10,8 @@ import (
 // appendOnly reports whether a allows appending to a file but not changing it.
 func appendOnly(a Access) bool { return a&dataWrite == AppendData }
 
-// openFile opens a regular file with the requested access and, for MaximumAllowed, with as much
-// more as the operating system allows.
+// openFile opens a regular file with the requested access. For MaximumAllowed it opens the file with
+// all access that the operating system allows.
 func (c *creation) openFile(o *Open, readOnly, empties bool) error {
 	max := c.want&MaximumAllowed != 0
 	must := HandleMode{Read: c.want&dataRead != 0, Write: c.want&dataWrite != 0 || empties}
@@ -62,9 +62,9 @@ func (c *creation) openDir(o *Open) error {
 	return c.grantDelete(o)
 }
 
-// grantDelete checks the right to delete, which depends on the directory above: if the request
-// names it, its lack is an error, else it is left out. The root is never deleted, but a
-// request for all rights gets them there, too.
+// grantDelete checks the right to delete, which depends on the parent directory. Without the right,
+// a request that names it fails, and any other request does not get it. The root is never deleted,
+// but a request for all rights gets Delete there, too.
 func (c *creation) grantDelete(o *Open) error {
 	if c.path == "" {
 		return nil
@@ -83,7 +83,7 @@ func (c *creation) grantDelete(o *Open) error {
 	return discard(o.handle, err)
 }
 
-// maximum is the access for MaximumAllowed.
+// maximum returns the access for MaximumAllowed.
 func (c *creation) maximum(read, write bool) Access {
 	a := ReadAttributes | ReadEA | ReadControl | Synchronize
 	if read {
@@ -98,7 +98,7 @@ func (c *creation) maximum(read, write bool) Access {
 	return a
 }
 
-// MaximalAccess is the most access that an open of this file would get.
+// MaximalAccess returns the access that an open of this file with MaximumAllowed would get.
 //
 // Source: [MS-SMB2 2.2.14.2.5]
 func (o *Open) MaximalAccess() Access {
@@ -118,12 +118,13 @@ func (o *Open) MaximalAccess() Access {
 	return a | o.granted
 }
 
-// refused reports whether an attempt with less access makes sense.
+// refused reports whether an attempt with less access can succeed.
 func refused(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, ntstatus.SharingViolation)
 }
 
-// gone replaces the error of a file that disappeared since it was described by errRaced.
+// gone returns errRaced for the error of a file that disappeared after Stat, and any other error
+// unchanged.
 func gone(err error) error {
 	switch ntstatus.Of(err) {
 	case ntstatus.ObjectNameNotFound, ntstatus.FileIsADirectory, ntstatus.NotADirectory:

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// hooks are functions that run once, in the order in which they were added. Safe for
-// concurrent use; mu is not held while they run.
+// hooks are functions that run once, in the order in which they were added. mu is not held while they
+// run. Safe for concurrent use.
 type hooks struct {
 	mu   sync.Mutex
 	list []*hook

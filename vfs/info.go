@@ -4,7 +4,7 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// Stat describes the file as it is now.
+// Stat returns the present state of the file.
 func (o *Open) Stat() (info FileInfo, err error) {
 	err = o.use("stat", func() error {
 		if info, err = o.handle.Stat(); err != nil {
@@ -35,9 +35,8 @@ func (o *Open) SetTimes(t Times) error {
 	})
 }
 
-// SetAttributes sets the attributes of the file. 0 changes nothing; without
-// AttrReadOnly a read-only file becomes writable again for its owner. Of a
-// directory no attribute can be changed.
+// SetAttributes sets the attributes of the file. 0 changes nothing. Without AttrReadOnly, a read-only
+// file becomes writable again for its owner. The attributes of a directory do not change.
 //
 // Errors: ACCESS_DENIED without WriteAttributes, or if the server process may
 // not; INVALID_PARAMETER for attributes that do not fit the file.

@@ -6,8 +6,8 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// ready returns an error for I/O that the open does not allow, that has no reference, or that
-// does not fit a file.
+// ready returns an error for I/O without the right or without a reference, and for an offset that no
+// file can have.
 func (o *Open) ready(op string, need Access, n int, off int64) error {
 	switch {
 	case o.granted&need == 0:
@@ -49,10 +49,10 @@ func (o *Open) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// ReadCached is ReadAt without waiting for the disk. ok is false if only the first n bytes are
-// in the page cache, or if the file system does not report it: then a goroutine that may wait
-// calls ReadAt for p[n:]. If ok is true the result is that of ReadAt. A caller with other work
-// passes at most MaxCachedRead bytes, as copying takes time too.
+// ReadCached is ReadAt without waiting for the disk. If ok is true, n and err are the result of
+// ReadAt. If ok is false, it has read n bytes from the page cache; the other bytes are not there, or
+// the file system does not report that. Then a goroutine that may wait calls ReadAt for p[n:]. A
+// caller with other work passes at most MaxCachedRead bytes, because copying takes time too.
 //
 // Source: [LWIO §Read] [OP-92a]
 func (o *Open) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
@@ -72,18 +72,17 @@ func (o *Open) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 	return n, ok, nil
 }
 
-// MaxCachedRead is the largest read from the page cache, in bytes, that is done on a goroutine
-// with other work.
+// MaxCachedRead is the largest read from the page cache, in bytes, for a goroutine that has other
+// work.
 const MaxCachedRead = 64 << 10
 
 // WriteAt writes p at byte offset off. When it returns without an error all of p is written and,
 // if the open has write-through, on stable storage. An open that may only append ignores off and
 // writes at the end of the file. The caller holds a reference.
 //
-// Errors, with the count of written bytes: DISK_FULL; FILE_TOO_LARGE beyond a limit of the file
-// system or of the process; ACCESS_DENIED without WriteData
-// and AppendData; FILE_LOCK_CONFLICT where any open has a shared lock, or another open an
-// exclusive one; otherwise as ReadAt.
+// Errors, with the number of written bytes: DISK_FULL; FILE_TOO_LARGE beyond a limit of the file
+// system or of the process; ACCESS_DENIED without WriteData and AppendData; FILE_LOCK_CONFLICT where
+// any open has a shared lock, or another open an exclusive one; the other errors of ReadAt.
 //
 // Source: [MS-FSA 2.1.5.4] [OP-92b] [OP-92c] [OP-92f] [OP-57] [LWIO §Write]
 func (o *Open) WriteAt(p []byte, off int64) (int, error) {
@@ -100,9 +99,8 @@ func (o *Open) WriteAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-// WriteVec is WriteAt for memory in several pieces, none of them empty, which are written one
-// after the other. It changes the list, not the memory. A conflicting lock on any piece
-// refuses all.
+// WriteVec is WriteAt for memory in several pieces, which it writes one after the other. No piece is
+// empty. It changes the list, not the memory. A conflicting lock on any piece refuses all of them.
 //
 // Source: [OP-92f] [LWIO §Write]
 func (o *Open) WriteVec(pieces [][]byte, off int64) (int, error) {
@@ -123,7 +121,7 @@ func (o *Open) WriteVec(pieces [][]byte, off int64) (int, error) {
 	return n, nil
 }
 
-// Sync puts all written data of the file on stable storage, whichever open wrote it.
+// Sync puts all written data of the file on stable storage, including the data of other opens.
 //
 // Errors: ACCESS_DENIED for a file that the open may not write.
 //
@@ -137,7 +135,7 @@ func (o *Open) Sync() error {
 	})
 }
 
-// Truncate sets the size of the file, in bytes. Bytes that it grows by are zeros.
+// Truncate sets the size of the file, in bytes. New bytes are zeros.
 //
 // Errors: ACCESS_DENIED without WriteData, INVALID_PARAMETER for a negative size
 // or a directory, DISK_FULL, FILE_TOO_LARGE.

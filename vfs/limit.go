@@ -13,7 +13,7 @@ type userLimit struct {
 
 	mu    sync.Mutex
 	all   int
-	users map[string]int // those that have any
+	users map[string]int // counts above 0
 }
 
 // newOpenLimit fills in the defaults of the two limits.
@@ -32,8 +32,8 @@ func newUserLimit(most, mostOfUser int) *userLimit {
 	return &userLimit{most: most, mostOfUser: mostOfUser, users: make(map[string]int)}
 }
 
-// take counts one more of a user; false if that would exceed a limit. The user "" is bounded by
-// the limit of all only.
+// take counts one more of a user; false if the count would exceed a limit. The limit of a user does
+// not apply to the user "".
 func (l *userLimit) take(user string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -45,7 +45,7 @@ func (l *userLimit) take(user string) bool {
 	return true
 }
 
-// give undoes the counting of n.
+// give subtracts n from the counts.
 func (l *userLimit) give(user string, n int) {
 	if n == 0 {
 		return
@@ -58,7 +58,7 @@ func (l *userLimit) give(user string, n int) {
 	}
 }
 
-// now is the count of all.
+// now returns the count of all users.
 func (l *userLimit) now() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

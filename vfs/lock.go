@@ -6,8 +6,8 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// Lock is a byte-range lock. A shared lock allows all opens to read the range and none to write
-// it, its owner included; an exclusive lock allows its owner both and other opens nothing.
+// Lock is a byte-range lock. A shared lock allows all opens to read the range. No open may write it,
+// not even the owner. An exclusive lock allows its owner to read and write, and other opens nothing.
 //
 // Source: [MS-SMB2 2.2.26.1], [MS-FSA 2.1.5.8]
 type Lock struct {
@@ -15,10 +15,10 @@ type Lock struct {
 	Exclusive bool
 }
 
-// TryLock locks ranges for the open, all or none of them, without waiting. Shared locks may
-// overlap; an open may also put a shared lock over its exclusive one. Locks are held until
-// Unlock or the end of the open, which releases them when its I/O has ended. I/O that had
-// begun when a lock was granted may still be in flight.
+// TryLock locks all the ranges for the open, or none, without waiting. Shared locks may overlap. An
+// open may also put a shared lock over its exclusive one. Locks are held until Unlock or Close;
+// Close releases them when the I/O of the open has ended. I/O that began before a lock was granted
+// may still be in flight.
 //
 // Errors: LOCK_NOT_GRANTED if another lock, perhaps of the same open, conflicts;
 // INVALID_LOCK_RANGE; INVALID_PARAMETER for a directory; ACCESS_DENIED without ReadData
@@ -32,11 +32,11 @@ func (o *Open) TryLock(locks ...Lock) error {
 	return o.fail("lock", o.locks.try(locks))
 }
 
-// QueueLock locks a range as TryLock does, or, if another lock conflicts, queues the request
-// and returns it. Queued requests are granted in the order of arrival, except that none waits
-// for another that waits itself.
+// QueueLock locks a range as TryLock does and returns nil. If another lock conflicts, it queues the
+// request and returns it. Requests are granted in the order of arrival. A request waits for held
+// locks only, not for other requests.
 //
-// Errors: those of TryLock, but LOCK_NOT_GRANTED.
+// Errors: those of TryLock, except LOCK_NOT_GRANTED.
 //
 // Source: [MS-SMB2 3.3.5.14.2], [MS-FSA 2.1.5.8]
 func (o *Open) QueueLock(l Lock) (*LockWait, error) {
@@ -51,7 +51,7 @@ func (o *Open) QueueLock(l Lock) (*LockWait, error) {
 	return &LockWait{open: o, wait: w}, nil
 }
 
-// mayLock returns an error if the open cannot have locks.
+// mayLock returns an error if the open may not have locks.
 func (o *Open) mayLock() error {
 	switch {
 	case o.IsDir():
@@ -68,14 +68,14 @@ type LockWait struct {
 	wait *lockWait
 }
 
-// Wait returns when the lock is granted, or fails. It is called once.
+// Wait returns when the lock is granted or the request fails. It is called once.
 //
 // Errors: the cause of ctx's end; RANGE_NOT_LOCKED if the open is closed meanwhile.
 func (w *LockWait) Wait(ctx context.Context) error {
 	return w.open.fail("lock", w.open.locks.await(ctx, w.wait))
 }
 
-// Unlock releases one lock of the open with exactly that range, an exclusive one first.
+// Unlock releases one lock of the open with exactly that range. It prefers an exclusive lock.
 //
 // Errors: RANGE_NOT_LOCKED if there is none; INVALID_LOCK_RANGE and INVALID_PARAMETER as
 // TryLock.
@@ -88,14 +88,13 @@ func (o *Open) Unlock(r Range) error {
 	return o.fail("unlock", o.locks.unlock(r))
 }
 
-// MayRead reports whether no lock of another open conflicts with a read, for a data path that
-// reads the file itself. It costs one atomic load while the file has no locks.
+// MayRead reports whether no lock of another open conflicts with a read. A data path that reads File
+// calls it. It costs one atomic load while the file has no locks.
 func (o *Open) MayRead(off int64, n int) bool {
 	return n == 0 || o.locks.allow(Range{uint64(off), uint64(n)}, toRead)
 }
 
-// mayWrite is MayRead for a write. An open that may only append writes at the end of the
-// file.
+// mayWrite is MayRead for a write. An open with AppendData only writes at the end of the file.
 func (o *Open) mayWrite(off int64, n int) bool {
 	if n == 0 || !o.locks.table.any() {
 		return true

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// lockTable is the locks of a file, held and waited for.
+// lockTable holds the locks of a file and the requests that wait for one.
 type lockTable struct {
-	// held is len(list), for I/O, which takes no mutex while it is 0.
+	// held is len(list). I/O reads it and takes no mutex while it is 0.
 	held atomic.Int64
 
 	mu      sync.Mutex
@@ -17,20 +17,20 @@ type lockTable struct {
 	waiting []*lockWait // in the order of arrival
 }
 
-// any reports whether there are locks.
+// any reports whether any lock is held.
 func (t *lockTable) any() bool { return t.held.Load() != 0 }
 
 // heldLock is a lock that is held.
 type heldLock struct {
 	Lock
 	owner *openLocks
-	// reach is the last byte of all locks up to this one.
+	// reach is the largest last byte of the locks up to this one.
 	reach uint64
 }
 
-// forbids reports whether l forbids owner to use a range that overlaps it: a shared lock
-// forbids all opens to write, its owner included, and an exclusive one forbids the others
-// everything. Over locks of its own an open may put shared ones only.
+// forbids reports whether l forbids owner to use a range that overlaps it. A shared lock forbids all
+// opens to write, including its owner. An exclusive lock forbids other opens every use. Over its
+// own locks an open may put only shared ones.
 //
 // Source: [MS-FSA 2.1.4.10], [MS-FSA 2.1.5.8]
 func (l *heldLock) forbids(owner *openLocks, use lockUse) bool {
@@ -77,7 +77,7 @@ func (t *lockTable) conflicts(owner *openLocks, r Range, use lockUse) bool {
 	return t.conflictsLocked(owner, r, use)
 }
 
-// grantLocked makes owner the owner of l, unless another lock conflicts.
+// grantLocked gives l to owner, unless another lock conflicts.
 func (t *lockTable) grantLocked(owner *openLocks, l Lock) bool {
 	if t.conflictsLocked(owner, l.Range, l.use()) {
 		return false
@@ -86,15 +86,15 @@ func (t *lockTable) grantLocked(owner *openLocks, l Lock) bool {
 	return true
 }
 
-// addLocked makes owner the owner of locks that conflict with none. It goes through the list
-// once, for all of them.
+// addLocked gives locks to owner. Precondition: no lock conflicts with them. It goes through the list
+// once for all of them.
 func (t *lockTable) addLocked(owner *openLocks, locks []Lock) {
 	if !slices.IsSortedFunc(locks, lockOffsets) {
 		locks = slices.SortedFunc(slices.Values(locks), lockOffsets)
 	}
 	old := len(t.list)
 	t.list = slices.Grow(t.list, len(locks))[:old+len(locks)]
-	from := old // of the locks to be moved
+	from := old // index of the first lock that moves
 	for left := len(locks); left > 0; {
 		if from > 0 && t.list[from-1].Off > locks[left-1].Off {
 			from--
@@ -111,7 +111,7 @@ func lockOffsets(a, b Lock) int { return cmp.Compare(a.Off, b.Off) }
 
 func byOffset(l heldLock, off uint64) int { return cmp.Compare(l.Off, off) }
 
-// changedLocked updates reach from index i on, and held.
+// changedLocked updates held, and reach from index i on.
 func (t *lockTable) changedLocked(i int) {
 	reach := uint64(0)
 	if i > 0 {
@@ -139,8 +139,8 @@ func (t *lockTable) removeLocked(owner *openLocks, l Lock) bool {
 	return false
 }
 
-// grantWaitingLocked grants queued locks that no longer conflict, in their order. Only locks of
-// a range for which freed is true can have become possible.
+// grantWaitingLocked grants the queued locks that no longer conflict, in their order. It skips ranges
+// for which freed returns false, because a lock there was not released.
 func (t *lockTable) grantWaitingLocked(freed func(Range) bool) {
 	t.waiting = slices.DeleteFunc(t.waiting, func(w *lockWait) bool {
 		if !freed(w.Range) || !t.grantLocked(w.owner, w.Lock) {
@@ -160,8 +160,7 @@ func (l Lock) use() lockUse {
 	return toRead
 }
 
-// conflictsWith reports whether locks of the same open, which are not in the table yet, forbid
-// l.
+// conflictsWith reports whether earlier locks of the same request forbid l.
 func (l Lock) conflictsWith(locks []Lock) bool {
 	return l.Exclusive && slices.ContainsFunc(locks, func(m Lock) bool { return m.overlaps(l.Range) })
 }

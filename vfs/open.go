@@ -22,8 +22,8 @@ type Open struct {
 	granted   Access
 	shareMode ShareMode
 	options   Options
-	// deleteOnClose is the option of that name; cleared only before another goroutine knows the
-	// open.
+	// deleteOnClose is the option DeleteOnClose. It is cleared only before another goroutine
+	// knows the open.
 	deleteOnClose bool
 
 	refs   references
@@ -57,28 +57,28 @@ func (f *FS) newOpen(s *share, path string, req *OpenRequest) *Open {
 	return o
 }
 
-// ResumeKey is 24 random bytes that name the open. FS.ByResumeKey finds the open by them, for
-// its owner.
+// ResumeKey returns the 24 random bytes that name the open. With them, FS.ByResumeKey finds the open
+// for its owner.
 //
 // Source: [MS-SMB2 2.2.32.3] [OP-9] [OP-56]
 func (o *Open) ResumeKey() [24]byte { return o.key }
 
-// Path is the path within the share, as renames have left it; "" is the root.
+// Path returns the path within the share, after renames; "" is the root.
 func (o *Open) Path() string {
 	o.fs.table.mu.Lock()
 	defer o.fs.table.mu.Unlock()
 	return o.path
 }
 
-// Share is the share of the file. It must not be changed.
+// Share returns the share of the file. The caller must not change it.
 func (o *Open) Share() *Share { return &o.share.Share }
 
-// Granted is the access of the open.
+// Granted returns the access of the open.
 //
 // Source: [OP-57]
 func (o *Open) Granted() Access { return o.granted }
 
-// Options are the create options.
+// Options returns the create options.
 //
 // Source: [OP-51] [OP-52]
 func (o *Open) Options() Options { return o.options }
@@ -86,15 +86,15 @@ func (o *Open) Options() Options { return o.options }
 // IsDir reports whether the open is of a directory.
 func (o *Open) IsDir() bool { return o.dir != nil }
 
-// Node identifies the file, independently of its name.
+// Node returns the identity of the file, which does not depend on its name.
 func (o *Open) Node() NodeID { return o.nodeID }
 
-// File is the open file itself, for a data path that needs it, or nil if the backend has
-// none. It is valid while a reference is held, and must not be closed, moved or written where
-// Granted does not allow it.
+// File returns the open file itself, or nil if the backend has none. It is valid while a reference is
+// held. The caller must not close it, move its position, or write to it without a right in Granted.
 func (o *Open) File() *os.File { return o.handle.File() }
 
-// Acquire takes a reference, for the time of one I/O. It costs one atomic addition.
+// Acquire takes a reference, for the time of one I/O, or until the revoke hook of its user runs. It
+// costs one atomic addition.
 //
 // Errors: FILE_CLOSED once closing has begun.
 //
@@ -107,31 +107,31 @@ func (o *Open) Acquire() error {
 	return ntstatus.FileClosed
 }
 
-// Release gives a reference back. It does not wait for I/O. It panics if none is held, which is a
-// bug of the caller.
+// Release releases a reference. It does not wait for I/O. It panics if no reference is held, which is
+// a bug of the caller.
 func (o *Open) Release() {
 	if o.refs.release() {
 		o.fs.stalled.end(o)
 	}
 }
 
-// OnRevoke registers f, which runs when a close of the open begins, after new references are
-// refused and before the close waits for those that are held: f sees to it that they are
-// released soon. If the close has begun already, f runs before OnRevoke returns. No lock of
-// this package is held around f; f must not close the open.
+// OnRevoke registers f, which runs when a close of the open begins. At that time new references are
+// refused, and the close does not wait for the held ones yet: f causes their release. If the close
+// has begun already, f runs before OnRevoke returns. No lock of this package is held while f runs.
+// f must not close the open.
 //
 // stop unregisters f; it does not wait for a running f. A second call does nothing.
 //
 // Source: [OP-58b]
 func (o *Open) OnRevoke(f func()) (stop func()) { return o.revoke.add(f) }
 
-// OnStall registers f, which runs if I/O in flight has not ended in time after a close began.
-// f cuts the connection that stalls. Otherwise like OnRevoke.
+// OnStall registers f, which runs if I/O in flight does not end in time after a close began. f cuts
+// the stalled connection. The other rules are those of OnRevoke.
 //
 // Source: [OP-58b]
 func (o *Open) OnStall(f func()) (stop func()) { return o.stall.add(f) }
 
-// use runs f with a reference of its own and names the open in its error.
+// use takes a reference, runs f, and names the open in the error of f.
 func (o *Open) use(op string, f func() error) error {
 	if err := o.Acquire(); err != nil {
 		return o.fail(op, err)

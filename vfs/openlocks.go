@@ -8,13 +8,13 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// lockQuota bounds the locks of a table of opens, held and waited for, and counts the waits.
+// lockQuota bounds the held and the waiting locks of an FS, and counts the waits.
 type lockQuota struct {
 	all              *userLimit
 	perFile, perOpen int
 
-	waits  atomic.Int64  // now
-	waited atomic.Uint64 // ever
+	waits  atomic.Int64  // present waits
+	waited atomic.Uint64 // waits since the start
 }
 
 // openLocks are the byte-range locks of one open. Safe for concurrent use.
@@ -23,18 +23,18 @@ type openLocks struct {
 	quota *lockQuota
 	user  string
 
-	count   int  // held or waited for; guarded by table.mu
-	refused bool // no more locks: the open is being closed; guarded by table.mu
+	count   int  // held and waiting locks; guarded by table.mu
+	refused bool // the open is being closed and gets no more locks; guarded by table.mu
 }
 
 // lockWait is a queued lock request.
 type lockWait struct {
 	Lock
 	owner *openLocks
-	done  chan error // has room for the result
+	done  chan error // buffered, for the one result
 }
 
-// try takes locks, all or none.
+// try takes all the locks, or none.
 func (k *openLocks) try(locks []Lock) error {
 	t := k.table
 	t.mu.Lock()
@@ -81,7 +81,7 @@ func (k *openLocks) await(ctx context.Context, w *lockWait) error {
 	defer t.mu.Unlock()
 	i := slices.Index(t.waiting, w)
 	if i < 0 {
-		return <-w.done // it came first
+		return <-w.done // the result arrived before the end of ctx
 	}
 	t.waiting = slices.Delete(t.waiting, i, i+1)
 	k.quota.waits.Add(-1)
@@ -109,7 +109,7 @@ func (k *openLocks) allow(r Range, use lockUse) bool {
 	return !k.table.any() || !k.table.conflicts(k, r, use)
 }
 
-// refuse ends the waits of the open; it takes no more locks.
+// refuse ends the waits of the open. Later requests fail.
 //
 // Source: [MS-SMB2 3.3.5.10]
 func (k *openLocks) refuse() {
@@ -129,8 +129,8 @@ func (k *openLocks) refuse() {
 	k.uncountLocked(n)
 }
 
-// release gives back all locks of the open. The queue is looked at once, not once for each
-// lock: there may be thousands of both.
+// release releases all locks of the open. It goes through the queue once, not once for each lock:
+// there can be thousands of locks and of waiting requests.
 func (k *openLocks) release() {
 	t := k.table
 	t.mu.Lock()
@@ -145,7 +145,8 @@ func (k *openLocks) release() {
 	k.uncountLocked(n)
 }
 
-// admitLocked checks a lock that is wanted together with others, and counts it.
+// admitLocked checks a requested lock and counts it. others is the number of locks of the same
+// request that were checked before.
 func (k *openLocks) admitLocked(r Range, others int) error {
 	switch {
 	case k.refused:

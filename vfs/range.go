@@ -10,7 +10,7 @@ type Range struct{ Off, Len uint64 }
 // valid reports whether the range ends at byte 2^64-1 at the latest.
 func (r Range) valid() bool { return r.Len == 0 || r.last() >= r.Off }
 
-// last is the last byte, or Off if there is none.
+// last returns the last byte, or Off for a range without bytes.
 func (r Range) last() uint64 {
 	if r.Len == 0 {
 		return r.Off

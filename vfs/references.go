@@ -9,23 +9,23 @@ import (
 // Bits of references.n above the count.
 const (
 	refsClosing   = 1 << 40 // new references are refused
-	refsAbandoned = 1 << 41 // nothing waits for those that are held
+	refsAbandoned = 1 << 41 // no close waits for the held references
 	refsCount     = refsClosing - 1
 )
 
 // references counts the I/O in flight of an open. Safe for concurrent use.
 type references struct {
 	n       atomic.Int64
-	drained chan struct{} // made by refuse; closed when no reference is held after that
+	drained chan struct{} // made by refuse; closed when no reference is held
 	drain   sync.Once
 	last    sync.Once
 }
 
-// acquire counts up. false says that references are refused; the caller then calls release.
+// acquire adds a reference. It returns false if references are refused; then the caller calls
+// release.
 func (r *references) acquire() bool { return r.n.Add(1) < refsClosing }
 
-// release counts down. It reports whether this was the last reference after abandon, which
-// it is once.
+// release removes a reference. It returns true once: for the last reference after abandon.
 func (r *references) release() (last bool) {
 	switch n := r.n.Add(-1); {
 	case n < 0:
@@ -38,10 +38,10 @@ func (r *references) release() (last bool) {
 	return false
 }
 
-// held reports whether there are references.
+// held reports whether any reference is held.
 func (r *references) held() bool { return r.n.Load()&refsCount != 0 }
 
-// refuse makes acquire fail from now on. It is called once.
+// refuse makes every later acquire fail. It is called once.
 func (r *references) refuse() {
 	r.drained = make(chan struct{})
 	if r.n.Add(refsClosing)&refsCount == 0 {
@@ -49,7 +49,7 @@ func (r *references) refuse() {
 	}
 }
 
-// wait waits until no reference is held, at most for a time, and reports whether that is so.
+// wait waits until no reference is held, for a limited time. It returns false after that time.
 // Precondition: refuse has been called.
 func (r *references) wait(most time.Duration) bool {
 	if !r.held() {
@@ -65,13 +65,13 @@ func (r *references) wait(most time.Duration) bool {
 	}
 }
 
-// abandon ends the waiting for references. It reports whether none is held; otherwise the
-// last release reports it. It is called once, after refuse.
+// abandon ends the wait for references. It reports whether no reference is held; otherwise the last
+// release reports it. It is called once, after refuse.
 func (r *references) abandon() (last bool) {
 	return r.n.Add(refsAbandoned)&refsCount == 0 && r.isLast()
 }
 
-// isLast is true at its first call.
+// isLast returns true at its first call only.
 func (r *references) isLast() (first bool) {
 	r.last.Do(func() { first = true })
 	return first

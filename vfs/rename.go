@@ -7,8 +7,8 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// Rename gives the file of the open the path newPath in the same share. With replace, a file
-// of that name is deleted if it is not open. All opens of the file follow.
+// Rename gives the file of the open the path newPath in the same share. With replace, it deletes an
+// existing file of that name that is not open. All opens of the file get the new path.
 //
 // Errors: ACCESS_DENIED without Delete, for the root, for a directory with opens below it, for
 // a target that is open, read-only, or not a file, and for a file whose delete is pending;
@@ -36,7 +36,8 @@ func (o *Open) Rename(newPath string, replace bool) error {
 	})
 }
 
-// renaming is a rename in progress. It has exclusive use of the names of the share: ns is held.
+// renaming is a rename in progress. Precondition: share.ns is held, so no other operation uses the
+// names of the share.
 type renaming struct {
 	open     *Open
 	table    *table
@@ -72,7 +73,7 @@ func (r *renaming) run() error {
 	return nil
 }
 
-// mayMove applies the rules for the file that moves.
+// mayMove checks the rules for the renamed file.
 func (r *renaming) mayMove() error {
 	o := r.open
 	r.table.mu.Lock()
@@ -99,7 +100,7 @@ func (r *renaming) mayMove() error {
 	return nil
 }
 
-// mayReplace applies the rules for an existing target.
+// mayReplace checks the rules for an existing target.
 func (r *renaming) mayReplace(target FileInfo) error {
 	r.table.mu.Lock()
 	n := r.table.nodes[target.Node()]
@@ -124,8 +125,8 @@ func (r *renaming) mayReplace(target FileInfo) error {
 	return nil
 }
 
-// follow gives the opens of the file their new path: those of the old name, and those whose
-// own name the rename has removed. No other goroutine changes names meanwhile.
+// follow gives opens of the file their new path: the opens of the old name, and the opens of another
+// name that the rename has removed. No other goroutine changes names meanwhile.
 func (r *renaming) follow() {
 	o := r.open
 	r.table.mu.Lock()

@@ -1,7 +1,7 @@
 package vfs
 
-// shareCounts sums up the opens of a file that read, write or delete; the others take no part
-// in sharing.
+// shareCounts counts the opens of a file with the right to read, write or delete. Other opens take no
+// part in sharing.
 //
 // Source: [MS-FSA 2.1.5.1.2.2]
 type shareCounts struct {
@@ -9,7 +9,7 @@ type shareCounts struct {
 	sharedRead, sharedWrite, sharedDelete int
 }
 
-// conflicts reports whether an open with that access and mode must be refused.
+// conflicts reports whether an open with that access and mode conflicts with the counted opens.
 func (c *shareCounts) conflicts(a Access, m ShareMode) bool {
 	if !takesPart(a) {
 		return false

@@ -7,7 +7,7 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// table is the open files of all shares and the opens of each. mu guards all of it, and is
+// table holds the open files of all shares, and the opens of each file. mu guards all of it. mu is
 // never held over I/O.
 type table struct {
 	mu     sync.Mutex
@@ -40,8 +40,8 @@ type deletion struct {
 	dir   bool
 }
 
-// admitLocked returns an error if a new open of the file id is refused. access may hold more
-// than the access to be granted.
+// admitLocked returns an error if a new open of the file id conflicts. access can include rights that
+// the open needs only for a moment.
 func (t *table) admitLocked(id NodeID, access Access, mode ShareMode) error {
 	n := t.nodes[id]
 	switch {
@@ -62,7 +62,7 @@ func (t *table) admit(id NodeID, access Access, mode ShareMode) error {
 	return t.admitLocked(id, access, mode)
 }
 
-// register adds o to the table, with its node, if a new open with that access is admitted.
+// register adds o and its node to the table, unless a new open with that access conflicts.
 func (t *table) register(o *Open, access Access) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,9 +89,9 @@ func (t *table) register(o *Open, access Access) error {
 	return nil
 }
 
-// unregister removes o from the table. If that was the last open of a file whose delete is
-// pending, the node stays, so that the file cannot be opened meanwhile, and the deletion is
-// returned: the caller removes the name, then calls drop.
+// unregister removes o from the table. If o was the last open of the file and a delete is pending, it
+// returns the deletion: the caller removes the name, then calls drop. Until then the node stays, so
+// the file cannot be opened.
 func (t *table) unregister(o *Open) *deletion {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -146,7 +146,7 @@ func (t *table) setDeletionLocked(o *Open) {
 	}
 }
 
-// clearDeletion takes back the pending delete of the file of o.
+// clearDeletion cancels the pending delete of the file of o.
 func (t *table) clearDeletion(o *Open) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -175,8 +175,8 @@ func (t *table) deletePendingAbove(s *share, path string) bool {
 	return s.deletePendingAboveLocked(path)
 }
 
-// beginClose makes o unknown by its resume key and refuses new references. It reports whether
-// it was the first call for o.
+// beginClose removes the resume key of o and refuses new references. It reports whether it was the
+// first call for o.
 func (t *table) beginClose(o *Open) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -189,8 +189,7 @@ func (t *table) beginClose(o *Open) bool {
 	return true
 }
 
-// close refuses new opens and returns those that there are. It reports whether it was the
-// first call.
+// close refuses new opens and returns the present ones. It reports whether it was the first call.
 func (t *table) close() (opens []*Open, first bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
