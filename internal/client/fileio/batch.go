@@ -73,7 +73,7 @@ func (b *Batch) Submit(ctx context.Context) error {
 	}
 	err := b.q.send(ctx, false)
 	b.q.tally()
-	b.q.all(func(l *flight) {
+	b.q.flights.all(func(l *flight) {
 		if l.Conn.Pin() == nil {
 			l.Conn.PollForOthers() // no call waits yet, but a Sync may
 			l.Conn.Unpin()

@@ -7,19 +7,21 @@ import (
 	"lwio/internal/client/rdmaconn"
 )
 
-// flight are the requests of a queue on one connection, and where its goroutine waits for
-// it. A queue has one for each path that it uses. The goroutine sleeps at one of them; an
-// answer that comes by another wakes it there.
+// flight counts the operations of a queue on one connection, and is a place where the goroutine of the
+// queue can sleep. The goroutine sleeps at one flight; answers on other connections wake it there.
 type flight struct {
 	rdmaconn.Place
 	sent    int // operations in flight
 	starved int // queued operations that conn has no credit for
 }
 
-// flightOn is the queue's part of a connection. Nothing of the queue is in flight any more on
-// the one whose place that took.
-func (q *queue) flightOn(cn *rdmaconn.Conn) *flight {
-	at := &q.flights[paths.PathOf(cn).Index]
+// flightSet has the flight of each path, by the index of the path; nil for a path that was not used.
+type flightSet []*flight
+
+// on returns the flight on cn. It replaces the flight on an earlier connection of the path, which
+// must be empty.
+func (s flightSet) on(cn *rdmaconn.Conn) *flight {
+	at := &s[paths.PathOf(cn).Index]
 	if l := *at; l != nil && l.Conn == cn {
 		return l
 	}
@@ -28,22 +30,42 @@ func (q *queue) flightOn(cn *rdmaconn.Conn) *flight {
 }
 
 // all calls do for every flight.
-func (q *queue) all(do func(l *flight)) {
-	for _, l := range q.flights {
+func (s flightSet) all(do func(l *flight)) {
+	for _, l := range s {
 		if l != nil {
 			do(l)
 		}
 	}
 }
 
-// broken is a flight with something in flight on a connection that is down, or nil.
-func (q *queue) broken() *flight {
-	for _, l := range q.flights {
+// broken reports whether operations are in flight on a connection that is down.
+func (s flightSet) broken() bool {
+	for _, l := range s {
 		if l != nil && l.sent > 0 && l.Conn.IsDown() {
-			return l
+			return true
 		}
 	}
-	return nil
+	return false
+}
+
+// feed notes that no operation waits for a credit.
+func (s flightSet) feed() {
+	for _, l := range s {
+		if l != nil {
+			l.starve(0)
+		}
+	}
+}
+
+// busiest returns the flight with the most operations, or otherwise if all are empty.
+func (s flightSet) busiest(otherwise *flight) *flight {
+	l, most := otherwise, 0
+	for _, x := range s {
+		if n := x.inFlight(); n > most {
+			l, most = x, n
+		}
+	}
+	return l
 }
 
 // starve notes how many operations wait for a credit of the connection. The header of the
@@ -86,7 +108,7 @@ func (q *queue) sleep(ctx context.Context, n int) {
 	q.SleepAt(&l.Place, min(max(n, 1), q.sent))
 	c := l.Conn
 	if c == nil {
-		q.sleepSMB(ctx)
+		q.smb.sleep(ctx, &q.Arrivals)
 		return
 	}
 	if c.Pin() != nil {
@@ -101,28 +123,22 @@ func (q *queue) sleep(ctx context.Context, n int) {
 	if l.sent < q.sent {
 		defer q.delegate(l)()
 	}
-	heeded := !q.Call
-	if heeded {
-		q.heed(ctx, c)
+	wakes := !q.Call
+	if wakes {
+		q.waker.set(ctx, c)
 	}
-	c.Await(ctx, &l.Place, &q.Arrivals, heeded)
+	c.Await(ctx, &l.Place, &q.Arrivals, wakes)
 }
 
-// sleepingPlace is the flight to wait at: the last one, if something is in flight there, else the
-// one with the most in flight, which is that over SMB if nothing is over RDMA.
+// sleepingPlace returns the flight to wait at. It is the last one if operations are in flight there,
+// else the busiest. With nothing in flight over RDMA it is the flight over SMB.
 func (q *queue) sleepingPlace() *flight {
 	if p := q.At(); p != nil && p.Conn != nil {
 		if l := q.flights[paths.PathOf(p.Conn).Index]; l.inFlight() > 0 && p == &l.Place {
 			return l
 		}
 	}
-	l, most := &q.smb.flight, 0
-	for _, x := range q.flights {
-		if n := x.inFlight(); n > most {
-			l, most = x, n
-		}
-	}
-	return l
+	return q.flights.busiest(&q.smb.flight)
 }
 
 // delegate has other goroutines deliver the answers of all connections but the one where the

@@ -39,14 +39,10 @@ type operation struct {
 	busy bool
 	done int // bytes
 
-	flight *flight                // of its request in flight
-	mr     rdma.MemoryRegion      // made for it
-	shared rdma.MemoryRegion      // that of the operation that it is a part of, or nil
-	list   segmentList            // of segs
-	leased *rdmaconn.BufferRegion // of buf
-	buf    *rdmaconn.Buffer       // that p is part of, or nil
-	at     int                    // where p begins in the memory of leased or shared
-	on     *rdmaconn.Conn         // of mr, list and leased
+	buf *rdmaconn.Buffer // that p is part of, or nil
+	memory
+
+	flight *flight // of its request in flight
 	fid    uint16
 	n      int            // bytes of the request in flight
 	plain  *pageRun       // of same, where the server repeats no pages: the data of plain writes
@@ -61,10 +57,7 @@ type operation struct {
 	of *operation // that it is a part of, or nil
 	whole
 
-	unacked *unacknowledged // of a write: the request was sent, on a connection that is gone
-	keeps   bool            // buf is held until then
-	first   *paths.Path     // whose next connection is for its replay before all else, or nil
-	losses  int             // connections that broke under it since it last got anywhere
+	replay
 
 	ios    wire.IOStatusBlock
 	failed error // instead of ios
@@ -142,99 +135,6 @@ func (o *operation) prepare(ctx context.Context, cn *rdmaconn.Conn, s *rdmaconn.
 	o.failed, o.used = nil, true
 	o.Prepare(s, r)
 	return nil
-}
-
-// gone is errBufferClosed once a Buffer of o's memory is closed.
-func (o *operation) gone() error {
-	for _, b := range o.held {
-		if err := b.Gone(); err != nil {
-			return err
-		}
-	}
-	return o.buf.Gone()
-}
-
-// reach makes o's memory known to the adapter of cn, unless its data is copied.
-//
-// Source: [OP-91]
-func (o *operation) reach(ctx context.Context, cn *rdmaconn.Conn) (err error) {
-	small, access := cn.Limits.CopyThreshold, rdma.AccessRemoteWrite
-	switch {
-	case o.write:
-		small, access = rdmaconn.CopyWrite, 0
-	case o.of != nil && o.of.segs == nil:
-		small = 0 // a part of a read that is not small
-	}
-	if o.same && o.plain == nil && o.unacked == nil && cn.Limits.Same == 0 {
-		o.fill()
-	}
-	switch {
-	case o.plain != nil:
-		if o.shared == nil && len(o.plain.bytes) > small {
-			o.shared, err = o.plain.regionOn(ctx, cn)
-		}
-	case o.same:
-	case o.segs != nil:
-		if o.list.parts == nil {
-			err = o.list.register(ctx, cn, o.segs, access)
-			o.leased = o.list.buffer
-		}
-	case o.leased != nil || o.mr != nil || o.shared != nil:
-	case o.buf != nil:
-		if o.leased, o.at, err = cn.RegionOf(ctx, o.p, o.buf); err == nil && o.leased == nil && len(o.p) > small {
-			o.mr, err = cn.Adapter.RegisterMemory(ctx, o.p, access)
-		}
-	case len(o.p) > small && o.of != nil && (o.of.on == nil || o.of.on == cn):
-		err = o.share(ctx, cn, access)
-	case len(o.p) > small:
-		o.mr, err = cn.Adapter.RegisterMemory(ctx, o.p, access)
-	}
-	return err
-}
-
-// share uses the registration of the operation that o is a part of, which is made for the
-// first of its parts.
-func (o *operation) share(ctx context.Context, cn *rdmaconn.Conn, access rdma.Access) (err error) {
-	w := o.of
-	if w.segs != nil {
-		o.mr, err = cn.Adapter.RegisterMemory(ctx, o.p, access)
-		return err
-	}
-	if w.mr == nil {
-		if w.mr, err = cn.Adapter.RegisterMemory(ctx, w.p, access); err != nil {
-			return err
-		}
-		w.on = cn
-	}
-	o.shared, o.at = w.mr, int(o.off-w.off)
-	return nil
-}
-
-// takeBack ends the registration of the memory of an operation that is not in flight.
-func (o *operation) takeBack() {
-	o.unregister()
-	o.mr, o.shared, o.leased, o.on = nil, nil, nil, nil
-}
-
-// unregister closes the registrations that were made for o.
-func (o *operation) unregister() {
-	if o.mr != nil {
-		o.mr.Close()
-	}
-	if o.list.parts != nil {
-		o.list.Close()
-	}
-}
-
-// copies tells whether a write of n bytes is copied behind its header; from is the Buffer
-// that they are part of, or nil. Where the server reaches a Buffer no data by
-// reference is copied but by the file system, and elsewhere to gather is no dearer than to
-// copy.
-func copies(n int, from *rdmaconn.BufferRegion) bool {
-	if from != nil {
-		return n <= rdmaconn.CopyBuffer
-	}
-	return n <= rdmaconn.CopyWrite
 }
 
 // Message makes h and data the next request of o.

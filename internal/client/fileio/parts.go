@@ -183,7 +183,7 @@ func (q *queue) wentWrong(o *operation, at int, err error) {
 	q.pending.remove(o)
 	q.smb.pending.remove(o)
 	if q.pending.empty() {
-		q.feed()
+		q.flights.feed()
 	}
 	o.cut = o.size
 	if o.epoch != nil {

@@ -24,7 +24,7 @@ type queue struct {
 	spare   []*operation       // parts that are over
 	wholes  int                // operations that are sent in parts
 	out     []Completion
-	flights []*flight // one for each path, nil for those that were not used
+	flights flightSet
 	smb     smbFlight
 	sent    int         // in flight on all
 	dealer  *paths.Path // the path of the next operations, up to so many bytes
@@ -32,9 +32,7 @@ type queue struct {
 
 	reads, readBytes uint64 // over RDMA, not in Client.overRDMA yet
 
-	over   <-chan struct{} // of the context whose end wakes
-	heeded *rdmaconn.Conn  // the connection that it wakes
-	unheed func() bool
+	waker contextWaker // of a goroutine that sleeps at a connection
 
 	rdmaconn.Arrivals
 }
@@ -42,7 +40,7 @@ type queue struct {
 // newQueue makes a queue of up to n operations at a time.
 func (c *Client) newQueue(n int) *queue {
 	q := &queue{c: c, ops: make([]operation, n), idle: make([]*operation, 0, n), pending: sendList{ops: make([]*operation, 0, 2*n)},
-		flying: make([]*rdmaconn.Ticket, 0, n), out: make([]Completion, 0, 2*n), flights: make([]*flight, len(c.Paths))}
+		flying: make([]*rdmaconn.Ticket, 0, n), out: make([]Completion, 0, 2*n), flights: make(flightSet, len(c.Paths))}
 	for i := range q.ops {
 		q.ops[i].begin(q)
 		q.idle = append(q.idle, &q.ops[i])
@@ -94,7 +92,7 @@ func (q *queue) wait(ctx context.Context, least int) error {
 		if len(q.out) >= least {
 			return nil
 		}
-		if ctx.Err() != nil && q.broken() == nil {
+		if ctx.Err() != nil && !q.flights.broken() {
 			return context.Cause(ctx)
 		}
 		if q.sent > 0 {
@@ -139,29 +137,8 @@ func (f *File) perform(ctx context.Context, r *arguments) (n int, err error) {
 
 // Close gives up everything that is queued or in flight, and takes the memory back.
 func (q *queue) Close() {
-	q.ignore()
+	q.waker.clear()
 	q.giveUp(fs.ErrClosed)
 	q.tally()
 	q.idle, q.pending, q.smb.pending, q.parts, q.out = nil, sendList{}, sendList{}, nil, nil
-}
-
-// heed lets the end of ctx wake the poller of the connection, which may be the queue's
-// goroutine. That costs an allocation, so that it lasts as long as the same context comes
-// again.
-func (q *queue) heed(ctx context.Context, c *rdmaconn.Conn) {
-	if q.over == ctx.Done() && q.heeded == c {
-		return
-	}
-	q.ignore()
-	q.over, q.heeded = ctx.Done(), c
-	if q.over != nil {
-		q.unheed = c.WakeOn(ctx)
-	}
-}
-
-func (q *queue) ignore() {
-	if q.unheed != nil {
-		q.unheed()
-	}
-	q.unheed, q.over, q.heeded = nil, nil, nil
 }

@@ -133,9 +133,9 @@ type leftIO struct {
 
 // giveUp ends everything that is queued or in flight with cause, and takes the memory back.
 func (q *queue) giveUp(cause error) {
-	q.stopSMB()
+	q.smb.stop()
 	var used []*rdmaconn.Conn
-	q.all(func(l *flight) {
+	q.flights.all(func(l *flight) {
 		l.starve(0)
 		if l.sent > 0 { // else the teardown may go on
 			l.Conn.Hold()

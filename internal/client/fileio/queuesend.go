@@ -18,7 +18,7 @@ func (q *queue) send(ctx context.Context, block bool) error {
 	}
 	var full paths.PathBits // paths without a credit
 	for wait := false; !q.pending.empty(); {
-		if q.broken() != nil || q.most() == 0 {
+		if q.flights.broken() || q.most() == 0 {
 			return nil // wait handles both
 		}
 		o := q.pending.first()
@@ -49,7 +49,7 @@ func (q *queue) send(ctx context.Context, block bool) error {
 		if l := q.flights[paths.PathOf(cn).Index]; l != nil && l.Conn != cn && l.sent > 0 {
 			return nil // that one is down, and wait sees to it first
 		}
-		n, err := q.sendOn(ctx, q.flightOn(cn), wait && q.sent == 0)
+		n, err := q.sendOn(ctx, q.flights.on(cn), wait && q.sent == 0)
 		switch {
 		case err != nil:
 			return err
@@ -60,17 +60,8 @@ func (q *queue) send(ctx context.Context, block bool) error {
 			full.Add(paths.PathOf(cn))
 		}
 	}
-	q.feed()
+	q.flights.feed()
 	return nil
-}
-
-// feed notes that no operation waits for a credit.
-func (q *queue) feed() {
-	for _, l := range q.flights {
-		if l != nil {
-			l.starve(0)
-		}
-	}
 }
 
 // pathOf returns the path for o: its former path, or the path that is dealt operations now. r is

@@ -30,6 +30,14 @@ type unacknowledged struct {
 	cause   error // the end of the connection
 }
 
+// replay is the state of an operation whose connection was lost.
+type replay struct {
+	unacked *unacknowledged // of a write, from the loss until its request is answered
+	keeps   bool            // the Buffer of the write is held until then
+	first   *paths.Path     // the path that is reserved until then; or nil
+	losses  int             // connections lost since a request was answered
+}
+
 // uncertain is the error of a write that cannot be sent again, and why.
 func (w *unacknowledged) uncertain(why error) error {
 	w.path.Orphan()

@@ -19,7 +19,7 @@ type smbFlight struct {
 	flight  flight
 	pending sendList        // to be sent
 	ctx     context.Context // of operations that no call waits for; made when it is first used
-	stop    context.CancelFunc
+	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
@@ -43,7 +43,7 @@ func (r *smbResult) add(part *smbResult) {
 //
 // Errors: ctx's; the operation stays queued.
 func (q *queue) sendOverSMB(ctx context.Context) error {
-	for l := &q.smb.pending; !l.empty() && q.broken() == nil && q.most() > 0; {
+	for l := &q.smb.pending; !l.empty() && !q.flights.broken() && q.most() > 0; {
 		o := l.first()
 		part := o.part(nil)
 		if part > 0 && q.smb.flight.sent >= maxPieces {
@@ -81,7 +81,7 @@ func (q *queue) sendSMB(ctx context.Context, o *operation) {
 	}
 	if !q.Call {
 		if q.smb.ctx == nil {
-			q.smb.ctx, q.smb.stop = context.WithCancel(context.Background())
+			q.smb.ctx, q.smb.cancel = context.WithCancel(context.Background())
 		}
 		ctx = q.smb.ctx
 	}
@@ -184,24 +184,24 @@ func (o *operation) gather(ctx context.Context, at, n int) ([]byte, error) {
 	return p, nil
 }
 
-// sleepSMB waits for operations over SMB while nothing is in flight elsewhere.
-func (q *queue) sleepSMB(ctx context.Context) {
-	for !q.Ready() {
+// sleep waits for answers while nothing is in flight over RDMA.
+func (s *smbFlight) sleep(ctx context.Context, answers *rdmaconn.Arrivals) {
+	for !answers.Ready() {
 		select {
-		case <-q.smb.flight.Token():
+		case <-s.flight.Token():
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// stopSMB ends the operations over SMB, and waits for them.
-func (q *queue) stopSMB() {
-	if q.smb.stop != nil {
-		q.smb.stop()
-		q.smb.ctx, q.smb.stop = nil, nil
+// stop ends the operations in flight, and waits for their goroutines.
+func (s *smbFlight) stop() {
+	if s.cancel != nil {
+		s.cancel()
+		s.ctx, s.cancel = nil, nil
 	}
-	q.smb.running.Wait()
+	s.running.Wait()
 }
 
 // readSMB reads over SMB; of is the Buffer that p is part of, or nil.
