@@ -8,12 +8,12 @@ import (
 	"lwio/internal/client/fileio"
 )
 
-// Dial connects to the server and the share of rawURL, whose form is that of [ParseURL]: it
-// opens an SMB session and, if both sides have a provider in common, RDMA connections. Dial
-// does not use the path of the URL. A client without RDMA tries again later, see
+// Dial connects to the server and the share of rawURL, in the form of [ParseURL]. It opens
+// an SMB session and, if both sides have a provider in common, RDMA connections. Dial does
+// not use the path of the URL. A client without RDMA tries again later, see
 // Config.ReconnectTimeout. "?provider=smb" in the URL sets Config.SMBOnly. "?provider=NAME"
-// with another name selects that provider alone and sets Config.RequireRDMA. cfg may be nil.
-// The caller closes the client.
+// with another name selects that provider alone and sets Config.RequireRDMA. cfg may be
+// nil. The caller closes the client.
 //
 // Errors: *Error: syscall.ECONNREFUSED and other errors of the network; fs.ErrPermission for a
 // wrong user name or password; fs.ErrNotExist for an unknown share; with RequireRDMA

@@ -244,7 +244,7 @@ func (w *world) patience(rt *rapid.T, when string) patience {
 	return p
 }
 
-// side is where faults can strike: that of a client, or the server's.
+// side is the side of the faults: a client, or the server.
 func (w *world) side(rt *rapid.T) *faults {
 	if rapid.Bool().Draw(rt, "at the server") {
 		return w.faults
@@ -467,7 +467,7 @@ func (o *operation) written() filemodel.Write {
 	case !o.over || errors.Is(o.err, lwio.ErrUncertain):
 		w.Rest, w.Owner = filemodel.Late, o.late()
 	case errors.Is(o.err, context.Canceled) && len(o.data) <= 4096: // one message, that was not sent
-	case errors.Is(o.err, lwio.ErrLocked) && len(o.data) <= 4096: // one that was refused
+	case errors.Is(o.err, lwio.ErrLocked) && len(o.data) <= 4096: // the write was refused
 	default:
 		w.Rest = filemodel.Maybe // the bytes after a failure may be written too
 	}

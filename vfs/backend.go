@@ -113,7 +113,8 @@ type FileInfo struct {
 	// Links is the number of names of the file.
 	Links uint32
 	// Created, Accessed and Modified are the times of creation, of the last read and of the
-	// last write; Changed is that of the last change of the metadata. A zero time is unknown.
+	// last write; Changed is the time of the last change of the metadata. A zero time is
+	// unknown.
 	Created, Accessed, Modified, Changed time.Time
 	// DeletePending: the file is deleted when its last open is closed. Backends leave it false.
 	DeletePending bool

@@ -110,7 +110,7 @@ func (d *directory) dot(path string, which int) (*FileInfo, error) {
 
 // entry describes an entry.
 //
-// Errors: OBJECT_NAME_INVALID; ACCESS_DENIED for a special file; those of the backend.
+// Errors: OBJECT_NAME_INVALID; ACCESS_DENIED for a special file; the errors of the backend.
 func (d *directory) entry(path, name string) (FileInfo, error) {
 	if !validName(name) {
 		return FileInfo{}, because(ntstatus.ObjectNameInvalid, "SMB has no such name")

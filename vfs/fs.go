@@ -55,7 +55,7 @@ type FS struct {
 	list    []*share          // as configured
 
 	table  table
-	opens  *userLimit // those in the table, and those being made
+	opens  *userLimit // the opens in the table, and the opens in progress
 	locks  lockQuota
 	lastID atomic.Uint64
 

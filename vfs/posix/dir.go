@@ -38,7 +38,7 @@ const (
 
 // OpenDir opens the directory path as a backend.
 //
-// Errors: those of opening the directory, with the path.
+// Errors: the errors of opening the directory, with the path.
 func OpenDir(path string) (*Dir, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {

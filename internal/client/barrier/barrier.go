@@ -9,7 +9,7 @@ import (
 	"sync"
 )
 
-// Barrier are those of a file: a write belongs to the epoch in which it began, and a
+// Barrier has the epochs of a file: a write belongs to the epoch in which it began, and a
 // waiter closes the epoch and waits until it, and all before it, are drained. The zero
 // value has no writes. Safe for concurrent use, as are its epochs.
 //

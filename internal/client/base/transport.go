@@ -2,8 +2,8 @@ package base
 
 import "strings"
 
-// TransportSMB is the Name of a transport that is SMB alone; the other names are
-// those of RDMA providers.
+// TransportSMB is the Name of a transport that is SMB alone; the other names are names of
+// RDMA providers.
 const TransportSMB = "smb"
 
 // Transport has the fields of lwio.Transport.

@@ -9,7 +9,7 @@ import (
 	"lwio/internal/client/rdmaconn"
 )
 
-// Alloc is that of lwio.Client.
+// Alloc implements lwio.Client.Alloc.
 func (c *Client) Alloc(ctx context.Context, size int) (*rdmaconn.Buffer, error) {
 	b, err := c.alloc(ctx, size)
 	if err != nil {

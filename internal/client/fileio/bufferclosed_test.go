@@ -17,7 +17,7 @@ import (
 // bufferCall is a call with a part of a Buffer.
 type bufferCall = func(c *Client, f *File, p []byte) error
 
-// bufferCalls are those of all sorts.
+// bufferCalls are all kinds of calls with a Buffer.
 func bufferCalls(t *testing.T) map[string]bufferCall {
 	inBatch := func(queue func(b *Batch, f *File, p []byte) error) bufferCall {
 		return func(c *Client, f *File, p []byte) error {

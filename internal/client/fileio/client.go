@@ -31,7 +31,7 @@ type Client struct {
 	closing                 sync.Once
 }
 
-// Stats is that of lwio.Client.
+// Stats implements lwio.Client.Stats.
 func (c *Client) Stats() base.Stats {
 	var s base.Stats
 	for _, r := range c.Paths {
@@ -49,7 +49,7 @@ func (c *Client) Stats() base.Stats {
 	return s
 }
 
-// Close is that of lwio.Client.
+// Close implements lwio.Client.Close.
 func (c *Client) Close() (err error) {
 	c.closing.Do(func() {
 		c.Closed.Store(true)
@@ -66,17 +66,17 @@ func (c *Client) end() error {
 	return base.Wrap("close", c.Target, c.sess.Close(ctx))
 }
 
-// Open is that of lwio.Client.
+// Open implements lwio.Client.Open.
 func (c *Client) Open(ctx context.Context, name string) (*File, error) {
 	return c.OpenFile(ctx, name, os.O_RDONLY, 0)
 }
 
-// Create is that of lwio.Client.
+// Create implements lwio.Client.Create.
 func (c *Client) Create(ctx context.Context, name string) (*File, error) {
 	return c.OpenFile(ctx, name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 }
 
-// OpenFile is that of lwio.Client.
+// OpenFile implements lwio.Client.OpenFile.
 func (c *Client) OpenFile(ctx context.Context, name string, flag int, _ fs.FileMode) (*File, error) {
 	req, err := openFlags(flag)
 	if err != nil {
@@ -160,7 +160,7 @@ func (c *Client) handle(ctx context.Context, name string, req smbshare.OpenReque
 	return h, clean, err
 }
 
-// Stat is that of lwio.Client.
+// Stat implements lwio.Client.Stat.
 func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	var e smbshare.Entry
 	clean, err := c.named(ctx, name, func(ctx context.Context, clean string) (err error) {
@@ -204,7 +204,7 @@ func (c *Client) change(ctx context.Context, name string, do func(ctx context.Co
 	return err
 }
 
-// ReadDir is that of lwio.Client.
+// ReadDir implements lwio.Client.ReadDir.
 func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	ctx, cancel := c.Cfg.Bounded(ctx)
 	defer cancel()
@@ -241,17 +241,17 @@ func closeHandle(ctx context.Context, cfg *base.Config, h smbshare.Handle) error
 	return h.Close(ctx)
 }
 
-// Mkdir is that of lwio.Client.
+// Mkdir implements lwio.Client.Mkdir.
 func (c *Client) Mkdir(ctx context.Context, name string, _ fs.FileMode) error {
 	return base.Wrap("mkdir", name, c.change(ctx, name, c.sess.Mkdir))
 }
 
-// Remove is that of lwio.Client.
+// Remove implements lwio.Client.Remove.
 func (c *Client) Remove(ctx context.Context, name string) error {
 	return base.Wrap("remove", name, c.change(ctx, name, c.sess.Remove))
 }
 
-// Rename is that of lwio.Client.
+// Rename implements lwio.Client.Rename.
 func (c *Client) Rename(ctx context.Context, from, to string) error {
 	clean, err := smbwire.CleanPath(to)
 	switch {

@@ -102,9 +102,9 @@ func (p *exposing) of(h wire.Header) exposedRegion {
 	return p.exposed[rdma.RemoteAddr{Addr: h.DataVa, Token: rdma.RemoteToken(h.DataMh)}]
 }
 
-// Before the server has proved itself it knows one address of the client's: that of a
-// buffer for its parameters, which it may write and not read, and which is closed to it
-// once they have been used.
+// Before the server has proved its identity it knows one address of the client: the address
+// of a buffer for its parameters. The server may write to the buffer and not read it. After
+// the parameters have been used the server has no access.
 //
 // Source: [LWIO §Connection Authentication], [OP-48], [OP-49], [OP-100]
 func TestAuthExposesOneBuffer(t *testing.T) { onEach(t, testAuthExposesOneBuffer) }

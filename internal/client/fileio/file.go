@@ -33,10 +33,10 @@ var (
 	_ io.Closer   = (*File)(nil)
 )
 
-// Name is that of lwio.File.
+// Name implements lwio.File.Name.
 func (f *File) Name() string { return f.name }
 
-// Transport is that of lwio.File.
+// Transport implements lwio.File.Transport.
 func (f *File) Transport() base.Transport {
 	t := f.c.Transport()
 	for i := range f.regs {
@@ -47,12 +47,12 @@ func (f *File) Transport() base.Transport {
 	return t
 }
 
-// ReadAt is that of lwio.File.
+// ReadAt implements lwio.File.ReadAt.
 func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	return f.ReadAtContext(context.Background(), p, off)
 }
 
-// ReadAtContext is that of lwio.File.
+// ReadAtContext implements lwio.File.ReadAtContext.
 func (f *File) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
 	n, err := f.perform(ctx, &arguments{p: p, size: len(p), off: off})
 	if err != nil {
@@ -61,12 +61,12 @@ func (f *File) ReadAtContext(ctx context.Context, p []byte, off int64) (int, err
 	return n, nil
 }
 
-// WriteAt is that of lwio.File.
+// WriteAt implements lwio.File.WriteAt.
 func (f *File) WriteAt(p []byte, off int64) (int, error) {
 	return f.WriteAtContext(context.Background(), p, off)
 }
 
-// WriteAtContext is that of lwio.File.
+// WriteAtContext implements lwio.File.WriteAtContext.
 func (f *File) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {
 	n, err := f.perform(ctx, &arguments{p: p, size: len(p), off: off, write: true})
 	if err != nil {
@@ -92,12 +92,12 @@ func (f *File) check(ctx context.Context, off int64, n int) error {
 	return nil
 }
 
-// Sync is that of lwio.File.
+// Sync implements lwio.File.Sync.
 func (f *File) Sync(ctx context.Context) error {
 	return base.Wrap("sync", f.name, f.ordered(ctx, func(ctx context.Context) error { return f.h.Flush(ctx) }))
 }
 
-// Truncate is that of lwio.File.
+// Truncate implements lwio.File.Truncate.
 func (f *File) Truncate(ctx context.Context, size int64) error {
 	if size < 0 {
 		return base.Wrap("truncate", f.name, base.ErrRange)
@@ -125,7 +125,7 @@ func (f *File) ordered(ctx context.Context, do func(ctx context.Context) error) 
 	return do(ctx)
 }
 
-// Stat is that of lwio.File.
+// Stat implements lwio.File.Stat.
 func (f *File) Stat(ctx context.Context) (fs.FileInfo, error) {
 	if err := f.check(ctx, 0, 0); err != nil {
 		return nil, base.Wrap("stat", f.name, err)
@@ -139,10 +139,10 @@ func (f *File) Stat(ctx context.Context) (fs.FileInfo, error) {
 	return smbshare.InfoOf(f.name, e), nil
 }
 
-// OpenInfo is that of lwio.File.
+// OpenInfo implements lwio.File.OpenInfo.
 func (f *File) OpenInfo() fs.FileInfo { return smbshare.InfoOf(f.name, f.h.Created()) }
 
-// Close is that of lwio.File.
+// Close implements lwio.File.Close.
 func (f *File) Close() error {
 	if f.closed.Swap(true) {
 		return base.Wrap("close", f.name, fs.ErrClosed)

@@ -7,12 +7,12 @@ import (
 	"lwio/internal/client/segments"
 )
 
-// ReadVec is that of lwio.File.
+// ReadVec implements lwio.File.ReadVec.
 func (f *File) ReadVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
 	return f.vectored(ctx, &arguments{segs: segs, off: off})
 }
 
-// WriteVec is that of lwio.File.
+// WriteVec implements lwio.File.WriteVec.
 func (f *File) WriteVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
 	return f.vectored(ctx, &arguments{segs: segs, off: off, write: true})
 }

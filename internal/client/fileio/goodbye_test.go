@@ -63,8 +63,8 @@ func (c silentConnector) Disconnect(ctx context.Context) error {
 	}
 }
 
-// All goodbyes of a client have one limit: those of its connections go on at once, and the
-// session gets the time that they leave of it.
+// All goodbyes of a client have one time limit. The goodbyes of its connections are
+// concurrent, and the session has the remaining time.
 func TestGoodbyesShareOneLimit(t *testing.T) { onEach(t, testGoodbyesShareOneLimit) }
 
 func testGoodbyesShareOneLimit(t *testing.T, on string) {

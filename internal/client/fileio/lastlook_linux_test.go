@@ -26,7 +26,7 @@ func TestPollerLooksBetweenInterruptAndSleep(t *testing.T) {
 	want := pattern(10_000)
 	s := pollingServer(t, "shm", map[string][]byte{"f": want})
 	var held atomic.Pointer[func()]
-	var beforeSleep atomic.Bool // the INTERRUPT is that of a poller that is about to sleep
+	var beforeSleep atomic.Bool // a poller that is about to sleep sends the INTERRUPT
 	s.handle = func(c *rawConn, h wire.Header, body []byte) bool {
 		if h.Opcode == wire.OpRead {
 			answer := func() { c.answer(h, body) }

@@ -194,7 +194,7 @@ func testOwnDeadlineRules(t *testing.T, on string) {
 	if n, err := f.ReadAtContext(ctx, make([]byte, 10), 0); n != 10 || err != nil {
 		t.Fatal(n, err)
 	}
-	// One that is given up is watched again.
+	// A call that is given up is watched again.
 	brief := dueWhen(t, func() bool { return reads.Load() == 2 })
 	if _, err := f.ReadAtContext(brief, make([]byte, 10), 0); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatal(err)

@@ -17,12 +17,12 @@ const (
 	LockShared
 )
 
-// Lock is that of lwio.File.
+// Lock implements lwio.File.Lock.
 func (f *File) Lock(ctx context.Context, r smbshare.Range, mode LockMode) error {
 	return f.failed("lock", f.LockRange(ctx, r, mode, true))
 }
 
-// TryLock is that of lwio.File.
+// TryLock implements lwio.File.TryLock.
 func (f *File) TryLock(ctx context.Context, r smbshare.Range, mode LockMode) error {
 	return f.failed("lock", f.LockRange(ctx, r, mode, false))
 }
@@ -40,7 +40,7 @@ func (f *File) LockRange(ctx context.Context, r smbshare.Range, mode LockMode, w
 	return f.h.Lock(ctx, r, mode == LockExclusive, wait)
 }
 
-// Unlock is that of lwio.File.
+// Unlock implements lwio.File.Unlock.
 func (f *File) Unlock(ctx context.Context, r smbshare.Range) error {
 	return f.failed("unlock", f.ordered(ctx, func(ctx context.Context) error { return f.h.Unlock(ctx, r) }))
 }

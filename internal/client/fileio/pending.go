@@ -25,7 +25,7 @@ type PendingFile struct {
 	doubt bool       // the server was asked for the final name, and it is unknown whether it gave it
 }
 
-// CreatePending is that of lwio.Client.
+// CreatePending implements lwio.Client.CreatePending.
 func (c *Client) CreatePending(ctx context.Context, name string) (*PendingFile, error) {
 	p, err := c.createPending(ctx, name)
 	if err != nil {
@@ -64,10 +64,10 @@ func (c *Client) createPending(ctx context.Context, name string) (*PendingFile, 
 	return p, nil
 }
 
-// Name is that of lwio.PendingFile.
+// Name implements lwio.PendingFile.Name.
 func (p *PendingFile) Name() string { return p.final }
 
-// Commit is that of lwio.PendingFile.
+// Commit implements lwio.PendingFile.Commit.
 func (p *PendingFile) Commit(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +134,7 @@ func (p *PendingFile) hasName(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// Close is that of lwio.PendingFile.
+// Close implements lwio.PendingFile.Close.
 func (p *PendingFile) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -57,7 +57,7 @@ func (s *textServer) match(template string, msg []byte) bool {
 	return true
 }
 
-// The client's messages; those of I/O in both modes.
+// The client's messages; messages of I/O in both modes.
 const (
 	textAuth = "73000000 06 80 00 FF 0000 0000 00000000 0000000000000000 Va:8 Mh:4 00000000 Cookie:8 " +
 		"4C57494F 0110 0800 0010 0000 00000100 30200000 10000000 3000 2000 0000 01 10 SKey 03 10 MD5:16 00"

@@ -15,11 +15,11 @@ const (
 	maxRegions = rdmaconn.CopyWrite / wire.RDMARegionSize
 )
 
-// segmentList names segments to the server, or to the adapter: those of a Buffer as they
-// are, others registered until close.
+// segmentList names segments to the server, or to the adapter. Segments of a Buffer are
+// named as they are; others are registered until close.
 type segmentList struct {
 	parts  []segmentPart
-	buffer *rdmaconn.BufferRegion // the one that segments are parts of; those of others are registered
+	buffer *rdmaconn.BufferRegion // the Buffer of the segments; segments of other memory are registered
 }
 
 // segmentPart is a segment: a part of a region.

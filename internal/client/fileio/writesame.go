@@ -24,7 +24,7 @@ const (
 	sameCopy = 256 << 10
 )
 
-// WriteSame is that of lwio.File.
+// WriteSame implements lwio.File.WriteSame.
 func (f *File) WriteSame(ctx context.Context, p []byte, off, n int64) (int64, error) {
 	done, err := f.writeSame(ctx, p, off, n)
 	if err != nil {

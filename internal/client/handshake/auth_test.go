@@ -77,7 +77,7 @@ type reply struct {
 	spoil  bool   // changes the signed bytes
 }
 
-// replyTo is that of the right server.
+// replyTo returns the reply of the right server.
 func replyTo(m *Auth) *reply {
 	r := &reply{key: wire.DeriveAuthKey(appKey, clientKey, serverKey), header: m.Header.AppendTo(nil)}
 	r.params = wire.AuthParams{
@@ -122,7 +122,7 @@ func TestRightServer(t *testing.T) {
 			t.Errorf("%+v, %v", p, err)
 		}
 	}
-	// One that goes by the text alone, where that is allowed.
+	// A server that follows the text alone, if that is allowed.
 	_, m := begun(t, appKey, true)
 	r := replyTo(m)
 	r.params.Keyed = nil

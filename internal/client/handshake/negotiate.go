@@ -61,7 +61,7 @@ type Offer struct {
 // answers, the server ends the connections that were made with the same client key, and
 // waits until nothing of them goes on.
 //
-// Errors: *Error; those of sess.
+// Errors: *Error; the errors of sess.
 //
 // Source: [LWIO §Network Discovery], [OP-34] to [OP-42], [OP-112]
 func Negotiate(ctx context.Context, sess Session, providers []rdma.Provider, key [16]byte) (*Association, error) {

@@ -61,7 +61,7 @@ func (s *server) Close() error {
 	return nil
 }
 
-// answer is that of a server with these providers.
+// answer returns the answer of a server with these providers.
 func answer(t testing.TB, blocks ...wire.AddressBlock) []byte {
 	t.Helper()
 	r := wire.NegotiateResponse{ServerName: "server", Key: serverKey, Providers: blocks}

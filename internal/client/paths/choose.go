@@ -86,8 +86,8 @@ func (c *Set) connectBy(ctx context.Context, r *Path, assoc *handshake.Associati
 	return nil, joined(tried)
 }
 
-// skip says why the providers that this side would rather have are not used. One
-// that should have worked is worth a warning.
+// skip logs why the preferred providers are not used. A provider that should have worked
+// causes a warning.
 func (c *Set) skip(assoc *handshake.Association, used string, failed map[string]error) (skipped []base.Skipped) {
 	preferred := true
 	for _, p := range c.Cfg.Providers {

@@ -255,7 +255,8 @@ func (r *Path) transport() base.Transport {
 // PathOf is the path of a connection.
 func PathOf(c *rdmaconn.Conn) *Path { return c.Owner.(*Path) }
 
-// AllUp reports whether every path has a connection. Those before it are torn down then.
+// AllUp reports whether every path has a connection. The earlier connections are torn down
+// then.
 func (r *Path) AllUp() bool { return r.Set.AllUp() }
 
 // Bounded gives ctx the default deadline if it has none.

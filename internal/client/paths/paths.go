@@ -116,7 +116,8 @@ func (c *Set) Home(ctx context.Context) (*rdmaconn.Conn, error) {
 	return c.LeastBusy(0).Get(ctx, false)
 }
 
-// AllUp reports whether every path has a connection. Those before it are torn down then.
+// AllUp reports whether every path has a connection. The earlier connections are torn down
+// then.
 func (c *Set) AllUp() bool {
 	for _, r := range c.Paths {
 		if cn := r.Cn.Load(); cn == nil || cn.IsDown() {

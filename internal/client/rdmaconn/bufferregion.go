@@ -188,7 +188,7 @@ func (b *Buffer) lostConn() *Conn {
 // of is the Buffer if the operation asked for it before it waited, or nil. Precondition: the caller
 // has pinned the connection.
 //
-// Errors: ErrBufferBusy; errBufferClosed; those of Buffer.takenBack.
+// Errors: ErrBufferBusy; errBufferClosed; the errors of Buffer.takenBack.
 //
 // Source: [OP-113]
 func (c *Conn) RegionOf(ctx context.Context, p []byte, of *Buffer) (*BufferRegion, int, error) {

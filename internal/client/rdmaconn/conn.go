@@ -57,7 +57,7 @@ type Conn struct {
 
 	// Set by Authenticate.
 	Limits  Limits
-	Lineage uint64 // that of the connection before, if the server knows the outcomes of its writes
+	Lineage uint64 // the lineage of the previous connection, if the server knows the outcomes of its writes
 	session
 
 	lifecycle

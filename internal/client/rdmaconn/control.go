@@ -47,7 +47,7 @@ func (o *controlCall) Unanswered(*Conn) {}
 // control sends a message in entry s and waits for the answer. It frees the entry in any case.
 // Precondition: the caller has pinned the connection.
 //
-// Errors: ctx's; ErrTimeout; that of the connection.
+// Errors: the error of ctx; ErrTimeout; the error of the connection.
 func (c *Conn) control(ctx context.Context, s *Request, h *wire.Header, body []byte) (wire.IOStatusBlock, error) {
 	o := &controlCall{place: NewPlace(c)}
 	o.Owner, o.To = o, &o.arrivals
@@ -151,7 +151,7 @@ func (c *Conn) Release(s *Request) { c.credits.release(s) }
 // AwaitCredit takes a credit. It waits until ctx ends or, if ctx has no deadline, for
 // Config.Timeout.
 //
-// Errors: ctx's; ErrNoCredit; that of the connection.
+// Errors: the error of ctx; ErrNoCredit; the error of the connection.
 func (c *Conn) AwaitCredit(ctx context.Context) (*Request, error) {
 	if s := c.table.free.take(); s != nil {
 		return s, nil

@@ -85,7 +85,7 @@ func (l *lifecycle) TornDown(ctx context.Context) error {
 // Pin holds up the teardown of a connection that is not down, until Unpin. Requests are posted,
 // and memory is registered, only in between.
 //
-// Errors: that of the connection, once it is down.
+// Errors: the error of the connection, after it is down.
 func (l *lifecycle) Pin() error {
 	if !l.mu.TryRLock() { // the teardown has it
 		<-l.down

@@ -92,8 +92,8 @@ func TestTornDownEndsWithContext(t *testing.T) {
 	}
 }
 
-// Each watcher is notified of the end, also if it comes while the connection fails. One that was
-// removed is not.
+// Each watcher is notified of the end, even if it is added while the connection fails. A
+// removed watcher is not.
 func TestWatchersAreNotified(t *testing.T) {
 	for range 100 {
 		l := newLifecycle(func() {})

@@ -8,10 +8,11 @@ import (
 	"lwio/rdma"
 )
 
-// Post sends the requests of tickets that were prepared. The headers are made by Message. Each
-// ticket comes back by its Arrivals. call says that they are those of a blocking call, which waits
-// for them next: calls that run at the same time then share a post. Precondition: the caller holds
-// up the teardown until it has waited, and has counted the requests with AddPending.
+// Post sends the requests of tickets that were prepared. The headers are made by Message.
+// Each ticket comes back by its Arrivals. call says that they belong to a blocking call,
+// which waits for them next: calls that run at the same time then share a post.
+// Precondition: the caller holds up the teardown until it has waited, and has counted the
+// requests with AddPending.
 //
 // Source: [LWIO §I/O Processing], [LWIO claim 22]
 func (c *Conn) Post(list []*Ticket, call bool) { c.send.postAll(list, call, c.count.now()) }
@@ -87,7 +88,7 @@ func (c *Conn) BusyPoll(t *Ticket) bool {
 // of a waits on another one. a is notified if the connection ends. EndDelegation follows, unless
 // the connection is down already.
 //
-// Errors: that of the connection.
+// Errors: the error of the connection.
 func (c *Conn) DelegatePolling(a *Arrivals) error {
 	c.watch(a)
 	if err := c.Pin(); err != nil {

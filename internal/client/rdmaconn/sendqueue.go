@@ -45,7 +45,7 @@ type sendQueue struct {
 	seq         uint64       // number of the next message; its low 16 bits are the Sequence
 	sends       int          // since the connection began
 	fresh       int64        // queued I/O requests that traffic.sent does not count yet
-	freshPolled someRequests // those of them that are polled and not in statusBlocks.polled yet
+	freshPolled someRequests // the fresh requests that are polled and not in statusBlocks.polled yet
 	posting     bool         // a goroutine posts
 	round       uint64       // of posts, that the next message goes with
 	over        uint64       // number of rounds that are posted

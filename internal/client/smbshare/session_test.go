@@ -90,7 +90,7 @@ func TestNewSessionRefusesAndClosesTheConnection(t *testing.T) {
 	}
 }
 
-// The calls about names change the share, and their errors are those of package fs.
+// The calls about names change the share, and return errors of package fs.
 func TestSessionChangesNames(t *testing.T) {
 	sess := connect(t, lwiotest.NewServer(t, &lwiotest.Config{SMBOnly: true}))
 	ctx := t.Context()

@@ -82,7 +82,7 @@ func (s *smbSession) OpenPipe(ctx context.Context, name string) (handshake.Pipe,
 	return p, nil
 }
 
-// ApplicationKey is that of the session.
+// ApplicationKey returns the application key of the session.
 func (s *smbSession) ApplicationKey() ([]byte, bool) {
 	key := s.s.ApplicationKey()
 	return key[:], s.s.Dialect() >= firstKeyedDialect && key != [16]byte{}

@@ -26,7 +26,7 @@ type rdmaFunc = func(*verbs.Socket, *verbs.Overlapped, []verbs.BufferEx, []byte,
 
 // init looks the extension functions of a socket up.
 //
-// Errors: those of verbs.Service.Extension for a function that a provider must have.
+// Errors: the errors of verbs.Service.Extension for a function that a provider must have.
 //
 // Source: [WSD §2.4 SIO_GET_EXTENSION_FUNCTION_POINTER]
 func (k *socket) init(sock *verbs.Socket) error {
