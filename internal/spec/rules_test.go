@@ -56,7 +56,7 @@ func TestHostileCasesHaveRules(t *testing.T) {
 	}
 	all := listed.String() + ";"
 	for _, test := range []string{
-		"server.TestViolationsEndConnection", "server.TestAuthRefused", "server.TestWrongCredits",
+		"server.TestViolationsEndConnection", "server.TestDefectiveAuthIsRefused", "server.TestUnexpectedCreditEndsConnection",
 		"fileio.TestAuthRefusals", "fileio.TestHostileAnswers", "fileio.TestHostileStatusBlocks", "fileio.TestNegotiateRefusals",
 	} {
 		pkg, name, _ := strings.Cut(test, ".")
