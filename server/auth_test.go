@@ -12,8 +12,7 @@ import (
 	"lwio/rdma"
 )
 
-// wantDenied sends an AUTH that must be answered with ACCESS_DENIED and nothing
-// else, after which the connection ends.
+// wantDenied sends an AUTH. It demands the answer ACCESS_DENIED and then the end of the connection.
 //
 // Source: [OP-50c]
 func (c *rawClient) wantDenied(msg []byte) {
@@ -104,8 +103,8 @@ func relength(msg []byte) []byte {
 	return msg
 }
 
-// A nonce that was seen under the pair is refused, and so is a whole message
-// that is sent again; a fresh one is good on several connections.
+// A nonce that was used with the pair, and a repeated message, are refused. A new nonce is accepted
+// on several connections.
 //
 // Source: [OP-42b] [OP-46b]
 func TestNonceIsAcceptedOnce(t *testing.T) { onEach(t, testNonceIsAcceptedOnce) }

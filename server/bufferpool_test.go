@@ -19,8 +19,8 @@ func newTestBufferPool(blocks, top, share int) *bufferPool {
 // newTestLine returns a file queue without workers.
 func newTestLine() *fileQueue { return newWorkerPool(0, nil).join(vfs.NodeID{}) }
 
-// newTestOp returns an operation on a file of its own, which a queue without workers gets
-// together with its block.
+// newTestOp returns an operation on its own file. The queue receives it with its block and has no
+// workers.
 func newTestOp(c *conn, l *fileQueue, need int) *op {
 	return &op{c: c, file: &registeredFile{usage: new(fileUsage)}, queue: l, need: need, block: none}
 }

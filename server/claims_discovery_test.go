@@ -17,8 +17,8 @@ import (
 	"lwio/rdma/rdmatest/fault"
 )
 
-// Client and server discover their common provider, over which the client posts its requests; a
-// client that has none in common with the server posts no request.
+// Client and server discover their common provider, and the client posts its requests over it. A
+// client without a common provider posts no request.
 //
 // Source: [LWIO claim 7] [OP-38]
 func TestClaim07(t *testing.T) { onEach(t, testClaim07) }
@@ -44,7 +44,7 @@ func testClaim07(t *testing.T, on string) {
 	}
 }
 
-// named is a provider with the name of another fabric, at which it cannot be reached.
+// named is a provider with the name of another fabric. It opens no adapter.
 type named struct {
 	rdma.Provider
 	name string
@@ -56,8 +56,8 @@ func (n named) OpenAdapter(context.Context, netip.Addr) (rdma.Adapter, error) {
 	return nil, errors.New("not to be used")
 }
 
-// Step by step, by hand: the resume key of an open says that there is a pipe, the
-// pipe takes a NEGOTIATE, and the answer lists the common providers and no others.
+// The steps of discovery: the context of a resume key names the pipe, the pipe accepts a NEGOTIATE,
+// and the answer lists only the common providers.
 //
 // Source: [LWIO claim 8] [OP-30] [OP-32] [OP-34]
 func TestClaim08(t *testing.T) { onEach(t, testClaim08) }
@@ -246,8 +246,8 @@ func testClaim12(t *testing.T, on string) {
 	v.check(c)
 }
 
-// The key that has to match is that of the NEGOTIATE response: neither one that the
-// client made, nor one of a response to another session.
+// AUTH needs the key of the NEGOTIATE response. A key that the client made, and the key of a response
+// to another session, are refused.
 //
 // Source: [LWIO claim 13] [OP-42]
 func TestClaim13(t *testing.T) { onEach(t, testClaim13) }

@@ -175,8 +175,8 @@ func testClaim19(t *testing.T, on string) {
 	}
 }
 
-// The status block comes by RDMA, and no message does. The claim attributes that to the other
-// mode than the description; the server follows the description.
+// The status block arrives by RDMA, without a message. The claim and the description attribute that
+// to different modes; the server follows the description.
 //
 // Source: [LWIO claim 20] [OP-95]
 func TestClaim20(t *testing.T) { onEach(t, testClaim20) }
@@ -230,8 +230,8 @@ func testClaim21(t *testing.T, on string) {
 	v.serves()
 }
 
-// The number in the header counts the requests of the client, including those that wait for
-// credits, and the server grants credits by it, and no more.
+// The number in the header counts the requests of the client, including requests that wait for
+// credits. The server grants at most that number of credits.
 //
 // Source: [LWIO claim 22] [OP-64] [OP-97]
 func TestClaim22(t *testing.T) { onEach(t, testClaim22) }

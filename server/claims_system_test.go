@@ -93,8 +93,8 @@ func testClaim02(t *testing.T, on string) {
 	}
 }
 
-// The other protocol names the file and authenticates the user; its end is the end of the
-// channel.
+// SMB names the file and authenticates the user. The end of the SMB session ends the RDMA
+// connection.
 //
 // Source: [LWIO claim 3]
 func TestClaim03(t *testing.T) { onEach(t, testClaim03) }
@@ -121,8 +121,8 @@ func testClaim03(t *testing.T, on string) {
 	}
 }
 
-// The other protocol is SMB: every message of it, in both directions, is one of SMB 2
-// or 3, and it is by SMB's own means that LWIO is found.
+// The protocol that names files is SMB: every message in both directions is a message of SMB 2 or 3,
+// and the client finds LWIO by messages of SMB.
 //
 // Source: [LWIO claim 4] [OP-5c]
 func TestClaim04(t *testing.T) { onEach(t, testClaim04) }

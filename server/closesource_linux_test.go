@@ -19,9 +19,9 @@ func (s sourceCloses) Event(e fault.Event) {
 	}
 }
 
-// A file source whose Close blocks holds up no request of its connection: neither the answer to
-// the CLOSE of its file, nor I/O on other files, whether the last reference is dropped by the
-// answer to I/O in flight, by the CLOSE, or by SMB.
+// A file source whose Close blocks delays no request of its connection: not the answer to the CLOSE of
+// its file, and not I/O on other files. The answer to I/O in flight, the CLOSE, or SMB drops the
+// last reference.
 //
 // Source: [OP-94d] [OP-58b]
 func TestBlockedCloseOfSourceHoldsUpNoRequest(t *testing.T) {

@@ -65,8 +65,8 @@ func testSMBCloseCutsStalledIO(t *testing.T, on string) {
 	v.serves()
 }
 
-// So do answers that the client does not receive: as long as they are not sent, the memory of
-// the client is still written to for the open.
+// Answers that the client does not receive cost it the connection: until they are sent, RDMA writes
+// for the open can reach the client's memory.
 //
 // Source: [OP-58b]
 func TestSMBCloseCutsClientThatDoesNotReceive(t *testing.T) {

@@ -87,8 +87,8 @@ func TestFileTableUsesAllNumbers(t *testing.T) {
 	}
 }
 
-// The last reference answers the CLOSE that waits, once, and a file without references is not
-// acquired any more; so it is whichever of CLOSE and I/O ends last.
+// The end of the last reference answers the waiting CLOSE once, in every order of CLOSE and I/O. A
+// file without references is not acquired.
 //
 // Source: [OP-94d] [OP-58b]
 func TestLastReferenceAnswersClose(t *testing.T) {

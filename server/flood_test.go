@@ -11,7 +11,7 @@ import (
 func (v *env) within() {
 	v.t.Helper()
 	l, n := &v.e.limits, &v.e.count
-	// A connection that is cut counts until it has given everything back.
+	// A cut connection counts until it has released all its resources.
 	if all, peers := n.connections.Load(), n.unauthenticated.Load(); all > int64(l.Connections) || peers > int64(l.Unauthenticated) {
 		v.t.Errorf("%d connections, %d of them not authenticated", all, peers)
 	}
@@ -69,8 +69,8 @@ func testFloodOfPeersLeavesRoomForClients(t *testing.T, on string) {
 	}
 }
 
-// A session that negotiates without end harms only itself: the keys that it uses stay valid, and
-// others negotiate.
+// A session that negotiates all the time harms only itself: its used keys stay valid, and other
+// sessions negotiate.
 //
 // Source: [LWIO §Network Discovery] [OP-42] [OP-42b]
 func TestFloodOfNegotiationsHarmsOwnSessionOnly(t *testing.T) {

@@ -190,8 +190,7 @@ func testRequestBeyondCreditsEndsConnection(t *testing.T, on string) {
 	other.want(ntstatus.Success, 1, other.readHeader(fid, 0, 10, 0), nil)
 }
 
-// A user whose requests come too fast waits, and holds up neither others nor the end of the own
-// connection.
+// A user above the request rate waits. Other users, and the end of the connection, do not wait.
 func TestRequestRateThrottlesOneUser(t *testing.T) { onEach(t, testRequestRateThrottlesOneUser) }
 
 func testRequestRateThrottlesOneUser(t *testing.T, on string) {

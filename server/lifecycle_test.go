@@ -126,7 +126,7 @@ func testCancelEndsQueuedIO(t *testing.T, on string) {
 	v.serves()
 }
 
-// Reads that wait for memory are cancelled, too, and the others get it.
+// CANCEL also ends reads that wait for memory. Reads of other files get the memory.
 //
 // Source: [OP-94b]
 func TestReadsWaitForMemoryAndAreCancelled(t *testing.T) {

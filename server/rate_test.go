@@ -11,8 +11,8 @@ import (
 	"lwio/vfs"
 )
 
-// A user that moves too much data waits, holds up neither others nor the end of the own
-// connection, and no receive loop busy-polls for it meanwhile.
+// A user above the byte rate waits. Other users, and the end of the connection, do not wait. No
+// receive loop busy-polls for the user meanwhile.
 func TestByteRateThrottlesOneUser(t *testing.T) { onEach(t, testByteRateThrottlesOneUser) }
 
 func testByteRateThrottlesOneUser(t *testing.T, on string) {

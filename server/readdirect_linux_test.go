@@ -123,8 +123,8 @@ func TestLongReadOfUnsharedMemoryIsDirect(t *testing.T) {
 	}
 }
 
-// Data that the page cache does not have is read by a worker, and so is data that the provider
-// or the backend cannot transfer directly.
+// A worker reads data that is not in the page cache, and data that the provider or the backend cannot
+// transfer directly.
 //
 // Source: [LWIO §Read]
 func TestUncachedReadTakesBuffer(t *testing.T) {

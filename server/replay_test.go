@@ -11,8 +11,8 @@ import (
 	"lwio/vfs"
 )
 
-// successor connects in the place of c, which may still be open, and reports whether the server
-// has the results of c's writes.
+// successor makes a connection that replaces c. c may still be open. inherited reports whether the
+// server has the results of c's writes.
 func (c *rawClient) successor(mutate ...func(p *wire.AuthParams)) (next *rawClient, inherited bool) {
 	c.t.Helper()
 	n := c.v.negotiate(c.v.sess)
@@ -49,8 +49,9 @@ func (v *env) wantContent(o *vfs.Open, want string) {
 	}
 }
 
-// A write that is replayed after the connection broke is performed once: its answer is repeated,
-// and later writes of others stay. A write that the server never received is performed now.
+// A write that is replayed after the loss of its connection is performed once. Its answer is repeated,
+// and later writes of other clients stay. A replayed write that the server has not received before is
+// performed.
 //
 // Source: [OP-112]
 func TestWritesOnceAcrossConnections(t *testing.T) {
@@ -222,8 +223,9 @@ func TestInheritedReplayResultsStay(t *testing.T) {
 	}
 }
 
-// With the most credits, the result of a write is known on the third connection, though all others that were in flight with it were answered after it, half of
-// them on the second connection, and others were written there.
+// With the most credits, the third connection knows the result of a write of the first one. All other
+// writes in flight were answered after it, half of them on the second connection, which also
+// performed writes of its own.
 //
 // Source: [OP-112]
 func TestReplayCacheCoversAllCredits(t *testing.T) {

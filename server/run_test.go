@@ -141,8 +141,7 @@ func testContiguousWritesAreOneSystemCall(t *testing.T, on string) {
 	}
 }
 
-// A failure in a run is the answer of the write that failed, and of those that would have failed
-// by themselves.
+// A failure in a run is the answer of the failed write, and of each write that also fails alone.
 //
 // Source: [OP-90] [OP-92f]
 func TestFailureInRunAnswersFailedWrites(t *testing.T) {

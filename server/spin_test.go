@@ -55,8 +55,8 @@ func TestSpinnersAreBounded(t *testing.T) {
 	}
 }
 
-// The processors are oversubscribed for a loop when more others woke up since it did last
-// than there are processors for; alone it never finds them so.
+// A loop finds the processors oversubscribed if, since its last wake-up, more other loops woke up than
+// the bound. A single loop never does.
 func TestOversubscriptionByOthersWakeUps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &oversubscription{most: rapid.Uint64Range(1, 8).Draw(t, "most")}

@@ -143,7 +143,7 @@ func (c *textClient) authText() {
 	c.sequence = 1
 }
 
-// registerText registers an open, which is the field name then.
+// registerText registers an open. name stands for its file id in later messages.
 func (c *textClient) registerText(name string, o *vfs.Open) {
 	c.t.Helper()
 	key := o.ResumeKey()

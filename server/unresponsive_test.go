@@ -48,8 +48,8 @@ func (c *rawClient) stuck(fid uint16) (n int) {
 	return n
 }
 
-// An unresponsive file holds up no other file, of the same connection or of another, under large
-// reads and writes by more connections than it has workers.
+// An unresponsive file delays no other file of any connection, under large reads and writes by more
+// connections than it has workers.
 //
 // Source: [LWIO §I/O Processing] [OP-109]
 func TestUnresponsiveFileHoldsUpNoOther(t *testing.T) { onEach(t, testUnresponsiveFileHoldsUpNoOther) }

@@ -59,8 +59,8 @@ func testClientWindowBoundsRDMAWrites(t *testing.T, on string) {
 	}
 }
 
-// A client may have pages of any size that the text can express, and collapsed writes of
-// those and no others.
+// A client may have any page size that the text can express. Its collapsed writes have pages of that
+// size only.
 //
 // Source: [LWIO §Connection Authentication] [LWIO §Vectored Write] [OP-28] [OP-76] [OP-79]
 func TestClientPageSizeRulesCollapsedWrites(t *testing.T) {

@@ -30,7 +30,7 @@ func queue(t testing.TB, o *vfs.Open, l vfs.Lock) *vfs.LockWait {
 	return w
 }
 
-// Which locks exclude each other, between opens and within one.
+// Conflicts between the locks of two opens, and between the locks of one open.
 //
 // Source: [MS-FSA 2.1.4.10] [MS-FSA 2.1.5.8]
 func TestConflictingLockIsRefused(t *testing.T) {
@@ -214,7 +214,7 @@ func TestLocksApplyToReadsAndWrites(t *testing.T) {
 	})
 }
 
-// Waiting locks are granted in order, as far as an unlocked range frees theirs.
+// Waiting locks are granted in order, if an unlocked range frees their range.
 //
 // Source: [MS-SMB2 3.3.5.14.2]
 func TestLockWaitsAreGrantedInOrder(t *testing.T) {

@@ -82,14 +82,13 @@ func (s *site) put(paths ...string) {
 	}
 }
 
-// exists reports whether there is something on disk.
+// exists reports whether the path exists on disk.
 func (s *site) exists(path string) bool {
 	_, err := os.Lstat(s.host(path))
 	return err == nil
 }
 
-// open opens an existing file for everything, sharing everything, in "data",
-// with changes to that.
+// open opens an existing file of "data" with all access and all sharing. change changes the request.
 func (s *site) open(path string, change ...func(*vfs.OpenRequest)) (*vfs.Open, error) {
 	req := vfs.OpenRequest{
 		Share: "data", Path: path, Access: everything,

@@ -108,7 +108,7 @@ func TestDeleteFollowsRename(t *testing.T) {
 	wantStatus(t, "rename with a pending delete", o.Rename("new", false), ntstatus.AccessDenied)
 }
 
-// A hard link keeps its name when the other one is renamed.
+// A hard link keeps its name when another link of the file is renamed.
 func TestRenameKeepsOtherLinks(t *testing.T) {
 	s := newSite(t)
 	s.put("a")

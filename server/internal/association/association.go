@@ -25,11 +25,11 @@ type Config struct {
 	AllowMD5 bool
 	// ConnectionsPerKey bounds the connections that use one pair of keys at a time.
 	ConnectionsPerKey int
-	// Fabrics returns the address blocks of the providers that listen, the best first; none
-	// when LWIO is not offered.
+	// Fabrics returns the address blocks of the listening providers, in order of preference. It
+	// returns none if LWIO is not offered.
 	Fabrics func() []wire.AddressBlock
-	// Go runs a function in a goroutine; false if the server is closing. Closing is closed
-	// then.
+	// Go runs a function in a goroutine. It returns false if the server is closing. Closing is
+	// closed when the server closes.
 	Go      func(func()) bool
 	Closing <-chan struct{}
 }
@@ -49,8 +49,8 @@ func New(cfg Config) *Association {
 // errClosing refuses a negotiation while the server is closing.
 var errClosing = fmt.Errorf("the server shuts down: %w", net.ErrClosed)
 
-// ResumeContext returns the context beside a resume key: the UNC of the pipe, or nothing if
-// LWIO is not offered.
+// ResumeContext returns the context that goes with a resume key: the UNC of the pipe, or nil if LWIO
+// is not offered.
 //
 // Source: [LWIO §Discovery] [OP-30] [OP-32]
 func (a *Association) ResumeContext() []byte {
@@ -64,9 +64,9 @@ func (a *Association) ResumeContext() []byte {
 	return b
 }
 
-// Negotiate answers a message on the pipe of an SMB session with at most maxOutput bytes; an
-// error closes the pipe. The name that the client gives itself is logged and has no other
-// use. Connections of the same session with the same client key are fenced before.
+// Negotiate answers a message on the pipe of an SMB session with at most maxOutput bytes. An error
+// closes the pipe. The name of the client is logged and has no other use. Negotiate first fences
+// the connections of the same session with the same client key.
 //
 // Source: [LWIO §Network Discovery] [OP-35] [OP-36] [OP-37] [OP-41] [OP-112] [LWIO claim 8]
 func (a *Association) Negotiate(ctx context.Context, sess Session, request []byte, maxOutput int) ([]byte, error) {
@@ -102,7 +102,7 @@ func (a *Association) Negotiate(ctx context.Context, sess Session, request []byt
 	return out, nil
 }
 
-// watch ends the keys and the connections of a session with it; false if the server is
+// watch ends the keys and the connections of a session when the session ends; false if the server is
 // closing.
 func (a *Association) watch(sess Session) bool {
 	return a.cfg.Go(func() {
@@ -117,8 +117,7 @@ func (a *Association) watch(sess Session) bool {
 	})
 }
 
-// common returns the fabrics that both sides have, in the server's order: a fabric is the
-// same if its name is.
+// common returns the fabrics of both sides, in the server's order. It compares their names.
 //
 // Source: [OP-38] [OP-38b]
 func common(theirs, ours []wire.AddressBlock) []wire.AddressBlock {
@@ -134,7 +133,7 @@ func common(theirs, ours []wire.AddressBlock) []wire.AddressBlock {
 	return both
 }
 
-// Causes of a refusal of AUTH, beside those of package wire and of the table of keys.
+// Causes of a refusal of AUTH. Package wire and the table of keys have more of them.
 var (
 	errNoKeyed  = errors.New("no keyed signature")
 	errNoSecret = errors.New("the SMB session has no application key")

@@ -7,9 +7,9 @@ import (
 	"lwio/internal/wire"
 )
 
-// Client is a client whose AUTH was checked.
+// Client is a client with a valid AUTH.
 type Client struct {
-	// Params are those of the AUTH.
+	// Params are the parameters of the AUTH.
 	Params wire.AuthParams
 	pair   *keyPair
 	header []byte // of the AUTH
@@ -26,8 +26,7 @@ func (c *Client) nonce() *[16]byte {
 	return &c.Params.Keyed.Nonce
 }
 
-// Check checks the header of an AUTH and the parameters behind it. It changes nothing: the
-// caller goes on with Admit.
+// Check checks the header and the parameters of an AUTH. It changes no state; Admit does.
 //
 // Source: [LWIO claim 12] [LWIO claim 13] [OP-101]
 func (a *Association) Check(header wire.Header, params []byte) (*Client, error) {
@@ -49,8 +48,8 @@ func (a *Association) Check(header wire.Header, params []byte) (*Client, error) 
 	return c, a.keys.fresh(pair, c.nonce())
 }
 
-// checkParams checks the needs of this server, beside the rules of package wire: the server's
-// parameters fit into one RDMA write, and READs need not be split into tiny ones.
+// checkParams checks the rules of package wire and the needs of this server: the parameters of the
+// server fit into one RDMA write, and READs are not split into tiny writes.
 //
 // Source: [OP-48] [OP-60]
 func checkParams(p *wire.AuthParams) error {
@@ -63,8 +62,7 @@ func checkParams(p *wire.AuthParams) error {
 	return nil
 }
 
-// verify checks the signatures: the text's always, the keyed one if it is present or
-// required.
+// verify checks the MD5 signature, and the keyed signature if it is present or required.
 //
 // Source: [OP-45] [OP-46] [OP-46b]
 func (a *Association) verify(c *Client, params []byte) error {
@@ -82,16 +80,16 @@ func (a *Association) verify(c *Client, params []byte) error {
 	return wire.VerifyKeyed(params, c.pair.authKey, wire.RoleClient, c.header, nil)
 }
 
-// Admit adds the connection of a client that Check accepted, unless its pair of keys has
-// ended, or too many connections use it, or the nonce was used meanwhile. The caller calls
-// Leave when the connection has ended.
+// Admit adds the connection of a client that Check accepted. It fails if the pair of keys has ended,
+// if too many connections use the pair, or if the nonce was used meanwhile. The caller calls Leave
+// when the connection has ended.
 func (a *Association) Admit(c *Client, conn Conn) error { return a.keys.admit(c.pair, c.nonce(), conn) }
 
 // Leave removes a connection that was admitted.
 func (a *Association) Leave(c *Client, conn Conn) { a.keys.leave(c.pair, conn) }
 
-// Answer puts the server's parameters p, which answer the AUTH of c, into b, which is empty:
-// with the client's key, and a keyed signature if the client sent one.
+// Answer appends the server's parameters p, the answer to the AUTH of c, to b, which is empty. It adds
+// the client's key, and a keyed signature if the client sent one.
 //
 // Source: [LWIO §Connection Authentication] [OP-47] [LWIO claim 14]
 func (a *Association) Answer(b []byte, c *Client, p wire.AuthParams) ([]byte, error) {

@@ -11,15 +11,14 @@ import (
 	"lwio/internal/wire"
 )
 
-// keyPair is the result of a negotiation on both sides: the key that the client shows in AUTH
-// and the key that the server answers with. keyTable.mu guards the fields that change.
+// keyPair is the result of a negotiation. AUTH of the client contains serverKey, and the answer of the
+// server contains clientKey. keyTable.mu guards the fields that change.
 //
 // Source: [LWIO §Network Discovery] [OP-42] [OP-42b]
 type keyPair struct {
 	sess                 Session
 	clientKey, serverKey [16]byte
-	// authKey is the key of the keyed signatures; nil if the session has no secret to derive
-	// it from.
+	// authKey is the key of the keyed signatures; nil if the session has no application key.
 	authKey []byte
 	name    [sha256.Size]byte // in keyTable.pairs
 	made    time.Time
@@ -31,15 +30,15 @@ type keyPair struct {
 }
 
 const (
-	// unusedKeyLife is how long a pair waits for its first AUTH. [OP-42]
+	// unusedKeyLife is the time for which a pair waits for its first AUTH. [OP-42]
 	unusedKeyLife = 60 * time.Second
 	// pairsPerSession bounds the pairs of one session.
 	pairsPerSession = 16
-	// noncesPerPair bounds the AUTHs with one pair; then a client negotiates again.
+	// noncesPerPair bounds the AUTHs with one pair. After that a client negotiates again.
 	noncesPerPair = 4096
 )
 
-// Causes of a refusal of AUTH or of a negotiation. The client does not learn them.
+// Causes of a refusal of AUTH or of a negotiation. They are not sent to the client.
 var (
 	errUnknownKey   = errors.New("unknown key")
 	errReplay       = errors.New("nonce seen before")
@@ -67,8 +66,8 @@ func newKeyTable(limit int) *keyTable {
 	return t
 }
 
-// nameOf returns the name that a key is looked up by: a client cannot steer the comparisons of
-// the map.
+// nameOf returns the name of a key in the map. It is a keyed hash, so a client cannot control the
+// comparisons of the map.
 func (t *keyTable) nameOf(key [16]byte) [sha256.Size]byte {
 	h := sha256.New()
 	h.Write(t.secret[:])
@@ -125,19 +124,19 @@ func (t *keyTable) dropLocked(p *keyPair) {
 	delete(t.pairs, p.name)
 }
 
-// drop removes a pair that the client has not learned.
+// drop removes a pair whose key was not sent to the client.
 func (t *keyTable) drop(p *keyPair) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.dropLocked(p)
 }
 
-// expiredLocked reports whether a pair is of no use any more.
+// expiredLocked reports whether a pair is no longer valid.
 func (t *keyTable) expiredLocked(p *keyPair) bool {
 	return p.dead || !p.used && t.now().Sub(p.made) > unusedKeyLife
 }
 
-// find returns the pair of a server's key that a client shows.
+// find returns the pair of a server's key from an AUTH.
 func (t *keyTable) find(serverKey [16]byte) (*keyPair, error) {
 	name := t.nameOf(serverKey)
 	t.mu.Lock()
@@ -163,8 +162,8 @@ func (t *keyTable) fresh(p *keyPair, nonce *[16]byte) error {
 	return nil
 }
 
-// admit adds a connection that has proved the knowledge of the pair. nonce is that of the
-// keyed option, nil without one.
+// admit adds a connection that has proved the knowledge of the pair. nonce is the nonce of the keyed
+// option; nil without one.
 //
 // Source: [OP-42b]
 func (t *keyTable) admit(p *keyPair, nonce *[16]byte, c Conn) error {

@@ -2,8 +2,8 @@ package association
 
 import "lwio/internal/ratelimit"
 
-// Session is an SMB session. Its dynamic value is a pointer, and the vfs owner of the
-// session's opens.
+// Session is an SMB session. Its dynamic value is a pointer. It is the vfs owner of the session's
+// opens.
 //
 // Source: [OP-41] [OP-46b]
 type Session interface {
@@ -20,13 +20,13 @@ type Session interface {
 	LoggedOff() bool
 }
 
-// Conn is an RDMA connection that was admitted. Its dynamic value is a pointer. The methods
-// are safe for concurrent use and do not block.
+// Conn is an admitted RDMA connection. Its dynamic value is a pointer. The methods are safe for
+// concurrent use and do not block.
 type Conn interface {
 	// Fence ends the connection because its client has replaced it.
 	Fence()
 	// EndSession ends the connection because its SMB session has ended.
 	EndSession(loggedOff bool)
-	// Done returns a channel that is closed when nothing of the connection goes on any more.
+	// Done returns a channel that is closed when the connection has released all its resources.
 	Done() <-chan struct{}
 }

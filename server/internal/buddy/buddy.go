@@ -1,9 +1,10 @@
-// Package buddy allocates blocks of a range of units; the size of a block is a power of two, and
-// it begins at a multiple of its size. The block that was released last is allocated first,
-// while its memory is still in the CPU's cache.
+// Package buddy allocates blocks of a range of units. The size of a block is a power of two, and a
+// block begins at a multiple of its size. The last released block is allocated first, while its
+// memory is still in the CPU's cache.
 package buddy
 
-// Range is a range of units, some of which are in allocated blocks. Not safe for concurrent use.
+// Range is a range of units. Each unit is in a free or in an allocated block. Not safe for concurrent
+// use.
 type Range struct {
 	top   int // order of the largest block
 	heads []int32
@@ -27,8 +28,7 @@ const (
 // none ends a list of blocks.
 const none = int32(-1)
 
-// New returns a range of n units, rounded down to whole blocks of 1<<top units, the largest
-// ones.
+// New returns a range of n units, rounded down to whole blocks of 1<<top units. No block is larger.
 func New(n, top int) *Range {
 	r := &Range{top: top, heads: make([]int32, top+1), units: make([]unit, n>>top<<top)}
 	for i := range r.heads {
@@ -58,8 +58,8 @@ func (r *Range) Alloc(order int) (int32, bool) {
 	return at, true
 }
 
-// Release frees the block that begins at a unit, joins it with its neighbour as often as that is
-// free, too, and returns the size of the freed block in units.
+// Release frees the block that begins at a unit, and returns the size of that block in units. It
+// joins the block with its free neighbour, and repeats that for the joined block.
 func (r *Range) Release(at int32) int {
 	order := int(r.units[at].order)
 	size := 1 << order
