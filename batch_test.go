@@ -165,7 +165,7 @@ func TestBatchAllocations(t *testing.T) {
 }
 
 // Calls on a closed batch or file return fs.ErrClosed.
-func TestClosedBatch(t *testing.T) {
+func TestClosedBatchRefusesOperations(t *testing.T) {
 	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		put(t, c, "f", random(100, 1))
 		f, err := c.Open(t.Context(), "f")

@@ -30,20 +30,20 @@ type Completion struct {
 	Err error
 }
 
-// NewBatch is that of lwio.Client.
+// NewBatch makes a batch of up to n operations at a time, at least 1. The caller closes it.
 func (c *Client) NewBatch(n int) *Batch { return &Batch{q: c.newQueue(max(n, 1))} }
 
-// Read is that of lwio.Batch.
+// Read queues a read of f into p from byte offset off. p belongs to the batch until the completion.
 func (b *Batch) Read(f *File, p []byte, off int64, tag uint64) error {
 	return b.add(f, &arguments{p: p, size: len(p), off: off}, tag)
 }
 
-// Write is that of lwio.Batch.
+// Write queues a write of p to f at byte offset off. p belongs to the batch until the completion.
 func (b *Batch) Write(f *File, p []byte, off int64, tag uint64) error {
 	return b.add(f, &arguments{p: p, size: len(p), off: off, write: true}, tag)
 }
 
-// WriteSame is that of lwio.Batch.
+// WriteSame queues a write of n bytes at offset off that repeats p. p is copied.
 func (b *Batch) WriteSame(f *File, p []byte, off, n int64, tag uint64) error {
 	page, err := f.samePage(p, off, n)
 	if err == nil && n > math.MaxInt {
@@ -66,7 +66,7 @@ func (b *Batch) add(f *File, r *arguments, tag uint64) error {
 	return nil
 }
 
-// Submit is that of lwio.Batch.
+// Submit sends the queued operations for which there are credits.
 func (b *Batch) Submit(ctx context.Context) error {
 	if b.closed {
 		return base.Wrap("batch", "", fs.ErrClosed)
@@ -82,10 +82,11 @@ func (b *Batch) Submit(ctx context.Context) error {
 	return base.Wrap("batch", "", err)
 }
 
-// Pending is that of lwio.Batch.
+// Pending returns the number of operations whose completions Wait has not returned.
 func (b *Batch) Pending() int { return len(b.q.ops) - len(b.q.idle) + len(b.q.out) - b.offered }
 
-// Wait is that of lwio.Batch.
+// Wait sends the queued operations and returns completions, at least that many if so many operations
+// are pending. The slice is valid until the next Wait.
 func (b *Batch) Wait(ctx context.Context, least int) ([]Completion, error) {
 	if b.closed {
 		return nil, base.Wrap("batch", "", fs.ErrClosed)
@@ -98,7 +99,7 @@ func (b *Batch) Wait(ctx context.Context, least int) ([]Completion, error) {
 	return b.q.out, base.Wrap("batch", "", err)
 }
 
-// Close is that of lwio.Batch.
+// Close gives up all operations and takes their memory back. A second Close does nothing.
 func (b *Batch) Close() error {
 	if !b.closed {
 		b.closed = true

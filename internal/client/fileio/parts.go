@@ -11,10 +11,9 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// An operation that takes several requests is sent in parts, each an operation of its own, so
-// that they are in flight at once: the server writes to the file together requests that go on where
-// the one before ended, and large operations use all connections. There are as many parts at
-// a time as there are credits.
+// An operation that takes several requests is sent in parts. Each part is an operation of its own, so
+// all are in flight at once. The server joins writes of adjacent parts, and a large operation uses all
+// connections. The queue cuts a part off when there is a credit for it.
 //
 // Source: [LWIO §Read], [LWIO §Write], [OP-60], [OP-61b]
 
@@ -149,8 +148,8 @@ func (q *queue) cut(l *sendList, n int) *operation {
 	return x
 }
 
-// ended ends a part, and with the last one all of its operation, of which that is certain
-// which lies before everything that went wrong.
+// ended ends a part. The last part ends its operation. Only the bytes before the first failure are
+// certain to be read or written.
 //
 // Source: [OP-61b], [OP-112]
 func (q *queue) ended(x *operation, err error) {
@@ -171,7 +170,7 @@ func (q *queue) ended(x *operation, err error) {
 	}
 }
 
-// wentWrong notes that an operation in parts failed at its byte at. The rest is not sent.
+// wentWrong notes that an operation in parts failed at byte at. Its uncut rest is not sent.
 func (q *queue) wentWrong(o *operation, at int, err error) {
 	o.doubt = o.doubt || base.IsUncertain(err)
 	if o.wrong == nil || at < o.done {
@@ -192,8 +191,8 @@ func (q *queue) wentWrong(o *operation, at int, err error) {
 	}
 }
 
-// endWhole ends an operation all parts of which are over. The outcome of a write is unknown
-// that was given up, while parts behind its end were written.
+// endWhole ends an operation when all of its parts are over. If a write was given up after parts behind
+// its end were written, its outcome is unknown.
 func (q *queue) endWhole(o *operation) {
 	q.wholes--
 	err := o.wrong
@@ -206,7 +205,7 @@ func (q *queue) endWhole(o *operation) {
 	q.finish(o, err)
 }
 
-// live are all operations and all parts that are not over.
+// live returns all operations and parts that are not over.
 func (q *queue) live() []*operation {
 	all := slices.Clone(q.parts)
 	for i := range q.ops {
@@ -217,7 +216,7 @@ func (q *queue) live() []*operation {
 	return all
 }
 
-// answersFor is how many answers must come, at least, for n operations to be over.
+// answersFor returns the least number of answers after which n operations can be over.
 func (q *queue) answersFor(n int) int {
 	if q.wholes == 0 {
 		return n
@@ -234,7 +233,7 @@ func (q *queue) answersFor(n int) int {
 	return n * max(least, 1)
 }
 
-// isRefusal reports whether err is an answer of the server.
+// isRefusal reports whether err came in an answer of the server.
 func isRefusal(err error) bool {
 	var status ntstatus.Status
 	return errors.Is(err, io.ErrShortWrite) || errors.As(err, &status)

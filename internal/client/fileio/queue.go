@@ -20,9 +20,9 @@ type queue struct {
 	idle    []*operation
 	pending sendList           // to be sent; those that are known to go over SMB wait in smb
 	flying  []*rdmaconn.Ticket // being prepared, scratch
-	parts   []*operation       // of operations that are sent in parts, not over
-	spare   []*operation       // parts that are over
-	wholes  int                // operations that are sent in parts
+	parts   []*operation       // parts that are not over
+	spare   []*operation       // parts for the next use
+	wholes  int                // number of operations that are sent in parts
 	out     []Completion
 	flights flightSet
 	smb     smbFlight

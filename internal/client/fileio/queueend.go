@@ -11,12 +11,11 @@ import (
 	"lwio/internal/client/rdmaconn"
 )
 
-// maxLosses is over how many connections in a row an operation goes on without getting
-// anywhere: it may be the cause of their end.
+// maxLosses is the number of connections that an operation may lose in a row without an answer. An
+// operation that loses more may be the cause.
 const maxLosses = 8
 
-// bury ends the flights of connections that are down; the requests in flight there are queued
-// again.
+// bury ends the flights of connections that are down, and queues their requests again.
 func (q *queue) bury(ctx context.Context) error {
 	q.SeeFailure()
 	for i, l := range q.flights {
@@ -51,9 +50,9 @@ func (q *queue) registeredOn(cn *rdmaconn.Conn) bool {
 	return false
 }
 
-// lose takes back the requests in flight on a connection that is down. It is queued before
-// everything else, to be sent on the connection that takes the place of that one: writes
-// under their old numbers, by which the server does them once.
+// lose takes back the requests in flight on a connection that is down. It queues them before all other
+// operations, for the next connection of the path. A write is sent again under its old number, so
+// the server does it once.
 //
 // Source: [OP-112]
 func (q *queue) lose(l *flight) {
@@ -95,8 +94,8 @@ func (q *queue) lose(l *flight) {
 	}
 }
 
-// afterLoss decides about an operation whose connection broke: it goes on
-// elsewhere, or ends with the error.
+// afterLoss returns nil if an operation can be sent again after the loss of its connection, else the
+// error with which it ends.
 func (o *operation) afterLoss(cn *rdmaconn.Conn) error {
 	c := o.q.c
 	o.losses++
@@ -125,13 +124,13 @@ func (o *operation) Abandon() *barrier.Epoch {
 	return e
 }
 
-// leftIO is I/O that no call waits for any more.
+// leftIO names a file on a connection that has given-up requests.
 type leftIO struct {
 	conn *rdmaconn.Conn
 	fid  uint16
 }
 
-// giveUp ends everything that is queued or in flight with cause, and takes the memory back.
+// giveUp ends all operations with cause, and takes their memory back.
 func (q *queue) giveUp(cause error) {
 	q.smb.stop()
 	var used []*rdmaconn.Conn

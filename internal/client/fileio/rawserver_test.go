@@ -189,7 +189,7 @@ type rawConn struct {
 	cq        rdma.CompletionQueue
 	qp        rdma.QueuePair
 	recv      rdma.MemoryRegion
-	slot      int // bytes of a receive
+	recvSize  int // bytes of a receive
 
 	mu       sync.Mutex // guards the following fields; tests post too
 	regions  map[uint64]rdma.MemoryRegion
@@ -207,9 +207,9 @@ const rawReceives = 64
 
 func (s *rawServer) start(ctx context.Context, connector rdma.Connector) error {
 	s.mu.Lock()
-	slot := int(s.recvSize) + wire.HeaderSize
+	size := int(s.recvSize) + wire.HeaderSize
 	s.mu.Unlock()
-	c := &rawConn{s: s, connector: connector, slot: slot, regions: map[uint64]rdma.MemoryRegion{}, gone: make(chan struct{})}
+	c := &rawConn{s: s, connector: connector, recvSize: size, regions: map[uint64]rdma.MemoryRegion{}, gone: make(chan struct{})}
 	var err error
 	if c.cq, err = s.adapter.CreateCompletionQueue(1024); err != nil {
 		return err
@@ -220,7 +220,7 @@ func (s *rawServer) start(ctx context.Context, connector rdma.Connector) error {
 	if err != nil {
 		return err
 	}
-	if c.recv, err = s.adapter.RegisterMemory(ctx, make([]byte, rawReceives*c.slot), rdma.AccessLocalWrite); err != nil {
+	if c.recv, err = s.adapter.RegisterMemory(ctx, make([]byte, rawReceives*c.recvSize), rdma.AccessLocalWrite); err != nil {
 		return err
 	}
 	for i := range rawReceives {
@@ -243,7 +243,7 @@ func (s *rawServer) start(ctx context.Context, connector rdma.Connector) error {
 }
 
 func (c *rawConn) post(id uint64) error {
-	_, err := c.qp.PostReceive([]rdma.ReceiveRequest{{ID: id, SGL: []rdma.SGE{{Region: c.recv, Offset: int(id) * c.slot, Length: c.slot}}}})
+	_, err := c.qp.PostReceive([]rdma.ReceiveRequest{{ID: id, SGL: []rdma.SGE{{Region: c.recv, Offset: int(id) * c.recvSize, Length: c.recvSize}}}})
 	return err
 }
 
@@ -282,7 +282,7 @@ func (c *rawConn) take(r rdma.Result) bool {
 		mr.Close()
 		return true
 	}
-	msg := append([]byte(nil), c.recv.Bytes()[int(r.ID)*c.slot:][:r.Bytes]...)
+	msg := append([]byte(nil), c.recv.Bytes()[int(r.ID)*c.recvSize:][:r.Bytes]...)
 	if c.post(r.ID) != nil {
 		return false
 	}

@@ -111,9 +111,9 @@ func testReplayComesFirst(t *testing.T, on string) {
 // go over the new connection, after a NEGOTIATE with the old key.
 //
 // Source: [OP-112]
-func TestNoOutcomes(t *testing.T) { onEach(t, testNoOutcomes) }
+func TestServerWithoutReplayCacheLeavesWritesUncertain(t *testing.T) { onEach(t, testServerWithoutReplayCache) }
 
-func testNoOutcomes(t *testing.T, on string) {
+func testServerWithoutReplayCache(t *testing.T, on string) {
 	for _, how := range []string{"write", "segments", "batch"} {
 		s := cutting(t, on)
 		c := s.connect(base.Config{ReconnectTimeout: time.Minute})

@@ -1,5 +1,4 @@
-// Package segments is about the memory of vectored reads and writes: pieces that lie
-// anywhere, taken one after another for one range of bytes.
+// Package segments measures and divides the scatter/gather lists of vectored reads and writes.
 package segments
 
 import "math/bits"
@@ -12,7 +11,7 @@ const (
 	maxPage = 32 << 10
 )
 
-// Size is the number of bytes of all segments.
+// Size returns the number of bytes of all segments.
 func Size(segs [][]byte) (n int) {
 	for _, p := range segs {
 		n += len(p)
@@ -20,7 +19,7 @@ func Size(segs [][]byte) (n int) {
 	return n
 }
 
-// Part is n bytes of the segments, from byte at on; none of its segments is empty.
+// Part returns n bytes of the segments from byte at on. No returned segment is empty.
 func Part(segs [][]byte, at, n int) (list [][]byte) {
 	for _, s := range segs {
 		skip := min(at, len(s))
@@ -32,8 +31,8 @@ func Part(segs [][]byte, at, n int) (list [][]byte) {
 	return list
 }
 
-// Fit is how many bytes, up to most, lie in up to count segments that are not empty, from
-// byte at on.
+// Fit returns the number of bytes, at most most, in the next count segments from byte at on. Empty
+// segments do not count.
 func Fit(segs [][]byte, at, count, most int) (n int) {
 	for _, s := range segs {
 		if n >= most || count == 0 {
@@ -49,8 +48,8 @@ func Fit(segs [][]byte, at, count, most int) (n int) {
 	return min(n, most)
 }
 
-// Page is the largest page size that all segments but the last are whole pages of, or 0
-// if there is none. There is at least one segment.
+// Page returns the largest page size that divides all segments but the last, or 0 if there is none.
+// Precondition: there is at least one segment.
 //
 // Source: [OP-83]
 func Page(segs [][]byte) int {

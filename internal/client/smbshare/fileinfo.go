@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Info is lwio.SMBInfo.
+// Info has the attributes of a file that fs.FileInfo does not have. It is exported as lwio.SMBInfo.
 type Info struct {
 	Attributes                 uint32
 	ID                         uint64

@@ -100,5 +100,5 @@ type Handle interface {
 	Close(ctx context.Context) error
 }
 
-// Range is lwio.Range.
+// Range is a range of bytes of a file. It is exported as lwio.Range.
 type Range struct{ Off, Len uint64 }
