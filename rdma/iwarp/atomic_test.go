@@ -202,6 +202,14 @@ func TestTooManyAtomicsEndTheConnection(t *testing.T) {
 	qp.Initiator.Lock()
 	qp.Initiator.Sending = true // no goroutine answers
 	qp.Initiator.Unlock()
+	t.Cleanup(func() {
+		if t.Failed() { // the end of the side waits for the goroutine that sends
+			qp.Initiator.Lock()
+			qp.Initiator.Sending = false
+			qp.Initiator.Unlock()
+			qp.c.tx.pump()
+		}
+	})
 	r := frame.AtomicRequest{STag: uint32(e.at(0).Token), TO: e.at(0).Addr}
 	stream := p.frame(readSegment(1), (&frame.ReadRequest{}).AppendTo(nil))
 	stream = append(stream, p.frame(atomicSegment(2), r.AppendTo(nil))...)
