@@ -358,19 +358,6 @@ func testVecWriteRepeatsCollapsedPage(t *testing.T, on string) {
 	v.check(c)
 }
 
-// Source: [OP-92e]
-func TestUnknownFlagOrOpcodeIsRefused(t *testing.T) { onEach(t, testUnknownFlagOrOpcodeIsRefused) }
-
-func testUnknownFlagOrOpcodeIsRefused(t *testing.T, on string) {
-	v := newEnv(t, envConfig{on: on})
-	c := v.client()
-	c.want(ntstatus.InvalidDeviceRequest, 0, controlHeader(0x42, 0), nil)
-	h := controlHeader(wire.OpClose, 1)
-	h.Flags |= 4
-	c.want(ntstatus.InvalidParameter, 0, h, nil)
-	v.check(c)
-}
-
 // The bytes of one exchange.
 //
 // Source: [LWIO §Connection Authentication] [LWIO §Read] [OP-11]

@@ -155,3 +155,16 @@ func TestHalfAMessageHoldsUpNoOther(t *testing.T) {
 	eventually(t, "the half message goes with its session", func() bool { return v.e.count.authenticated.Load() == 1 })
 	other.want(ntstatus.FileClosed, 0, controlHeader(wire.OpCancel, 1), nil)
 }
+
+// Source: [OP-92e]
+func TestUnknownFlagOrOpcodeIsRefused(t *testing.T) { onEach(t, testUnknownFlagOrOpcodeIsRefused) }
+
+func testUnknownFlagOrOpcodeIsRefused(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
+	c := v.client()
+	c.want(ntstatus.InvalidDeviceRequest, 0, controlHeader(0x42, 0), nil)
+	h := controlHeader(wire.OpClose, 1)
+	h.Flags |= 4
+	c.want(ntstatus.InvalidParameter, 0, h, nil)
+	v.check(c)
+}
