@@ -22,9 +22,9 @@ import (
 // for files that were open before, and for buffers. Until then no call waits for it.
 //
 // Source: [LWIO §Network Discovery], [OP-112]
-func TestRDMAAfterAll(t *testing.T) { onEach(t, testRDMAAfterAll) }
+func TestRDMAConnectionComesAfterDial(t *testing.T) { onEach(t, testRDMAConnectionComesAfterDial) }
 
-func testRDMAAfterAll(t *testing.T, on string) {
+func testRDMAConnectionComesAfterDial(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(10_000))
 	s := newRawServer(t, on, share)
@@ -67,7 +67,7 @@ func testRDMAAfterAll(t *testing.T, on string) {
 		t.Errorf("%+v", st)
 	}
 	c.Close()
-	for _, want := range []string{"no RDMA, going on over SMB", "RDMA after all"} {
+	for _, want := range []string{"no RDMA, going on over SMB", "RDMA connection established after retries"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log does not say %q:\n%s", want, &log)
 		}
@@ -100,7 +100,7 @@ func TestNoRDMAForGood(t *testing.T) {
 	}
 }
 
-// The goroutine that closes a client, everything has ended when Close returns.
+// When Close of a client returns, all goroutines of the client have ended.
 func TestCloseAtOnce(t *testing.T) { onEach(t, testCloseAtOnce) }
 
 func testCloseAtOnce(t *testing.T, on string) {

@@ -8,7 +8,7 @@ import (
 	"lwio/internal/client/smbshare"
 )
 
-// LockMode is lwio.LockMode.
+// LockMode is the mode of a byte-range lock, exported as lwio.LockMode.
 type LockMode uint8
 
 // The modes.

@@ -111,7 +111,9 @@ func testReplayComesFirst(t *testing.T, on string) {
 // go over the new connection, after a NEGOTIATE with the old key.
 //
 // Source: [OP-112]
-func TestServerWithoutReplayCacheLeavesWritesUncertain(t *testing.T) { onEach(t, testServerWithoutReplayCache) }
+func TestServerWithoutReplayCacheLeavesWritesUncertain(t *testing.T) {
+	onEach(t, testServerWithoutReplayCache)
+}
 
 func testServerWithoutReplayCache(t *testing.T, on string) {
 	for _, how := range []string{"write", "segments", "batch"} {

@@ -14,7 +14,7 @@ import (
 	"lwio/rdma"
 )
 
-// Unbuffered is lwio.Unbuffered.
+// Unbuffered is the flag of OpenFile that allows WriteSame, exported as lwio.Unbuffered.
 const Unbuffered = 0x20000000 // a value that no flag of package os has
 
 const (

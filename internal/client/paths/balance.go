@@ -8,11 +8,11 @@ import (
 	"lwio/internal/client/rdmaconn"
 )
 
-// MustFence reports whether a write that is uncertain may still be going on, on another
-// connection than the one that is used next.
+// MustFence reports whether an uncertain write may still be done on another connection than the next
+// request uses.
 func (c *Set) MustFence() bool { return len(c.Paths) > 1 && c.orphans.Load() > 0 }
 
-// FenceOrphans is a fence if there is a write that needs it.
+// FenceOrphans calls Fence if MustFence reports true.
 func (c *Set) FenceOrphans(ctx context.Context) error {
 	if !c.MustFence() {
 		return nil
@@ -22,12 +22,12 @@ func (c *Set) FenceOrphans(ctx context.Context) error {
 	return c.Fence(ctx)
 }
 
-// LeastBusy is the path with the fewest calls in flight among those that have a
-// connection and are not full; equals take turns. If all that have one are full it is nil;
-// if none has, it is the one that is waited for longest.
+// LeastBusy returns the path with the fewest requests in flight, among paths that have a connection
+// and are not full. Equal paths take turns. If all paths with a connection are full, it returns nil.
+// If no path has a connection, it returns the path for whose connection calls wait longest.
 func (c *Set) LeastBusy(full PathBits) *Path {
 	first := int(c.turn.Add(1) % uint32(len(c.Paths)))
-	best, hoped := (*Path)(nil), c.Paths[first]
+	best, awaited := (*Path)(nil), c.Paths[first]
 	least, until := math.MaxInt, time.Time{}
 	up := false
 	for i := range c.Paths {
@@ -35,7 +35,7 @@ func (c *Set) LeastBusy(full PathBits) *Path {
 		cn := r.Live()
 		if cn == nil {
 			if t := r.waits(); t.After(until) {
-				hoped, until = r, t
+				awaited, until = r, t
 			}
 			continue
 		}
@@ -45,7 +45,7 @@ func (c *Set) LeastBusy(full PathBits) *Path {
 		}
 	}
 	if !up {
-		return full.Unless(hoped)
+		return full.Unless(awaited)
 	}
 	return best
 }
@@ -67,9 +67,9 @@ func (s PathBits) Unless(r *Path) *Path {
 	return r
 }
 
-// Orphan notes that a write on the connection that was lost is uncertain, and no call
-// waits for it any more. As long as it may be going on, later requests on other
-// connections have to wait for a fence: the old write must not overwrite theirs.
+// Orphan notes that a write on the lost connection is uncertain, and that no call waits for it. Later
+// requests on other connections wait for a fence, because the server may still do the write after
+// them.
 //
 // Source: [OP-112]
 func (r *Path) Orphan() {
@@ -92,8 +92,8 @@ const (
 	stripesPerPath = 4
 )
 
-// Stripe is how many bytes of an operation of n bytes go over one connection at a time, or 0
-// where it is not spread over several.
+// Stripe returns the number of bytes of an operation of n bytes that go over one connection at a time.
+// It returns 0 for an operation that is not spread over several connections.
 func (c *Set) Stripe(n int) int {
 	if len(c.Paths) < 2 || n <= MinStripe {
 		return 0

@@ -14,7 +14,7 @@ import (
 	"lwio/rdma"
 )
 
-// errNotBest is why a provider is not used that might have worked.
+// errNotBest is the reason for a provider that was not tried.
 var errNotBest = errors.New("the server prefers another")
 
 // connect makes a connection of the path r, by the first common provider and address
@@ -124,7 +124,7 @@ func rotated[T any](list []T, n int) []T {
 	return slices.Concat(list[n:], list[:n])
 }
 
-// joined is one line for several causes.
+// joined returns one error for several causes, on one line.
 func joined(errs []error) error {
 	err := errs[0]
 	for _, e := range errs[1:] {

@@ -22,15 +22,14 @@ const (
 	pathOver                       // no connection, and none will come
 )
 
-// Path is an RDMA connection of a client and, one after another, those that take its
-// place when it breaks. A goroutine waits for the loss of each and replaces it; where
-// there was none when the client was made, it goes on trying for the first. The client
-// key stays the same, so that each NEGOTIATE ends the earlier connection; that is the
-// fence, too, after which SMB may change files that RDMA could have been changing.
+// Path is an RDMA connection of a client, and the connections that replace it one after another. A
+// goroutine makes the first connection, waits for its loss, and replaces it. The client key stays the
+// same, so each NEGOTIATE ends the earlier connection of the path. NEGOTIATE is also the fence: after
+// it SMB may change files that writes of the earlier connection could have changed.
 //
-// A call with unacknowledged writes replays them: it counts itself in before it leaves
-// the broken connection, sends them again on the next one, before anything else is
-// sent there, and counts itself out.
+// A call with unacknowledged writes replays them on the next connection, before other requests are
+// sent there. It calls BeginReplay before it leaves the broken connection, and EndReplay when the
+// writes are answered.
 //
 // Source: [OP-112]
 type Path struct {
@@ -47,12 +46,12 @@ type Path struct {
 	changed   chan struct{}  // closed when the state changes
 	until     time.Time      // calls wait for the next connection
 	Fenced    bool           // nothing of the last connection goes on at the server
-	replaying int            // calls that owe writes
+	replaying int            // calls with unacknowledged writes
 	orphans   bool           // writes are uncertain and may still be going on
-	why       error          // there is no connection, or was none the last time
+	why       error          // the reason for the last time without a connection
 }
 
-// NewPath makes the path with that number, without a connection.
+// NewPath makes the path with this index, without a connection.
 func (c *Set) NewPath(index int) *Path {
 	r := &Path{Set: c, Index: index, state: pathLost, Fenced: true, Turn: make(chan struct{}, 1), changed: make(chan struct{})}
 	rand.Read(r.key[:]) // never fails
@@ -68,7 +67,7 @@ func (r *Path) begin(ctx context.Context) error {
 	return err
 }
 
-// waits is until when calls wait for a connection.
+// waits returns the time until which calls wait for a connection.
 func (r *Path) waits() time.Time {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -96,8 +95,8 @@ func (r *Path) notice() {
 	}
 }
 
-// Get is live that waits for a connection to take the place of one that was lost, as
-// long as ctx and Config.ReconnectTimeout allow. Calls with writes to replay get it before others. It
+// Get is Live that waits for the connection that replaces a lost one, as long as ctx and
+// Config.ReconnectTimeout allow. Calls with writes to replay get it before others. It
 // returns nil if there is none.
 //
 // Errors: ctx's.
@@ -137,7 +136,7 @@ func (r *Path) Get(ctx context.Context, replays bool) (*rdmaconn.Conn, error) {
 	}
 }
 
-// Reason says why there is no connection: net.ErrClosed where it was lost.
+// Reason returns the reason why there is no connection, which is net.ErrClosed after a loss.
 func (r *Path) Reason() error {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -153,7 +152,7 @@ func (r *Path) lose(cn *rdmaconn.Conn) {
 		"err", cn.Err(), "writes unanswered", cn.UnansweredWrites(), "then", r.afterLoss())
 }
 
-// afterLoss describes the step after the loss of a connection, as far as that is known.
+// afterLoss describes the next step after the loss of a connection, for the log.
 func (r *Path) afterLoss() string {
 	cfg := &r.Set.Cfg
 	switch {
@@ -171,7 +170,7 @@ func (r *Path) afterLoss() string {
 	return "it is not to be replaced: going on over SMB"
 }
 
-// down is lose for the state alone. False says that it is known.
+// down changes the state after the loss of cn. It reports false if the loss is known already.
 func (r *Path) down(cn *rdmaconn.Conn) bool {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -187,7 +186,7 @@ func (r *Path) down(cn *rdmaconn.Conn) bool {
 	return true
 }
 
-// offer makes cn the connection. False says that the path is over.
+// offer makes cn the connection of the path. It reports false if the path has ended.
 func (r *Path) offer(cn *rdmaconn.Conn) bool {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -204,15 +203,15 @@ func (r *Path) offer(cn *rdmaconn.Conn) bool {
 	return true
 }
 
-// BeginReplay counts in a call that has writes to send again. It still holds up the teardown of
-// the connection that they were sent on.
+// BeginReplay reserves the next connection for calls that send writes again. Precondition: the caller
+// holds up the teardown of the connection on which it sent the writes.
 func (r *Path) BeginReplay() {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
 	r.replaying++
 }
 
-// EndReplay counts it out. After the last one the connection is for all.
+// EndReplay ends a BeginReplay. After the last one all calls may use the connection.
 func (r *Path) EndReplay() {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -222,7 +221,7 @@ func (r *Path) EndReplay() {
 	}
 }
 
-// end says that no connection comes any more, and returns the last one, or nil.
+// end ends the path: no further connection is made. It returns the last connection, or nil.
 func (r *Path) end(why error) *rdmaconn.Conn {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -234,7 +233,7 @@ func (r *Path) end(why error) *rdmaconn.Conn {
 	return r.Last
 }
 
-// setLocked changes the state. The caller holds mu.
+// setLocked changes the state. Precondition: Mu is held.
 func (r *Path) setLocked(s pathState) {
 	r.state = s
 	close(r.changed)

@@ -30,8 +30,8 @@ const (
 	attemptTimeout = 2 * connectTimeout
 )
 
-// maintain makes the first connection, if there is none yet, and replaces it whenever it
-// breaks, until ctx ends, or the SMB session.
+// maintain makes the first connection if there is none yet, and replaces each lost connection. It ends
+// with ctx or the SMB session.
 func (r *Path) maintain(ctx context.Context) {
 	defer r.Set.Keepers.Done()
 	cn := r.Last
@@ -89,7 +89,7 @@ func (r *Path) make(ctx context.Context, cn *rdmaconn.Conn, pause *backoff) *rdm
 	return nil
 }
 
-// loss is reason without the errors of attempts to replace the lost connection.
+// loss returns the reason of the loss, without the errors of attempts to replace the connection.
 func (r *Path) loss() error {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
@@ -112,7 +112,7 @@ func (r *Path) longestPause() time.Duration {
 	return min(max(r.Set.Cfg.ReconnectTimeout/waitParts, minPause), maxPause)
 }
 
-// attempt tries once.
+// attempt tries once to make a connection.
 func (r *Path) attempt(ctx context.Context) (*rdmaconn.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, min(attemptTimeout, r.Set.Cfg.Timeout))
 	defer cancel()
@@ -131,7 +131,7 @@ func (r *Path) replaced(cn, next *rdmaconn.Conn, tries int) *rdmaconn.Conn {
 		return nil
 	}
 	if cn == nil {
-		r.Set.Cfg.Logger.Info("lwio: RDMA after all", "server", r.Set.Target, "provider", next.Fabric, "addr", next.Remote.String(), "attempts", tries)
+		r.Set.Cfg.Logger.Info("lwio: RDMA connection established after retries", "server", r.Set.Target, "provider", next.Fabric, "addr", next.Remote.String(), "attempts", tries)
 		return next
 	}
 	r.Set.Cfg.Logger.Info("lwio: RDMA connection replaced", "server", r.Set.Target, "provider", next.Fabric, "addr", next.Remote.String(),
@@ -258,7 +258,7 @@ func (r *Path) Fence(ctx context.Context) error {
 	}
 }
 
-// backoff is how long to wait before the next attempt.
+// backoff computes the pause before the next attempt. The pause doubles with each attempt.
 type backoff struct{ pause time.Duration }
 
 // lived says for how long the last connection was there, and whether it was of use.
