@@ -7,9 +7,9 @@ type Count struct {
 	Operations, Bytes uint64
 }
 
-// Stats is a snapshot of a server: plain data, one field for each metric. The fields of type int and int64 are current values; the others
-// count since the start. Fields without SMB in their names are about LWIO and its RDMA connections,
-// unless they say otherwise.
+// Stats is a snapshot of a server: plain data, one field for each metric. The fields of type int and
+// int64 are current values; the others count since the start. Fields without SMB in their names are
+// about LWIO and its RDMA connections, unless they say otherwise.
 type Stats struct {
 	// SMBConnections and Connections are the SMB and the RDMA connections. Authenticated are the
 	// RDMA connections that passed AUTH, Sessions the SMB sessions of known users.
