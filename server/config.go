@@ -253,7 +253,8 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// pageSize is the size of a page in the protocol, in bytes; that of the hardware may differ.
+// pageSize is the size of a page in the protocol, in bytes. The page size of the hardware
+// may differ.
 //
 // Source: [OP-28]
 const pageSize = 4096

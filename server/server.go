@@ -126,7 +126,8 @@ func (s *Server) stopListening() {
 // Shutdown refuses new clients, waits until the requests that have arrived over LWIO, and then
 // those over SMB, are answered, and closes the server. It does not wait for idle clients.
 //
-// Errors: the error of ctx, if it ended before all requests were answered; those of Close.
+// Errors: the error of ctx, if it ended before all requests were answered; the errors of
+// Close.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopListening()
 	err := s.engine.drain(ctx)

@@ -12,7 +12,7 @@ import (
 // the descriptor.
 //
 // Close is idempotent: every call waits for the first one and returns its result.
-// Errors: those of a failed delete; the open is closed all the same.
+// Errors: the error of a failed delete; the open is closed anyway.
 //
 // Source: [OP-58b] [MS-SMB2 3.3.5.10]
 func (o *Open) Close() error {

@@ -36,7 +36,7 @@ func (o *Open) TryLock(locks ...Lock) error {
 // request and returns it. Requests are granted in the order of arrival. A request waits for held
 // locks only, not for other requests.
 //
-// Errors: those of TryLock, except LOCK_NOT_GRANTED.
+// Errors: the errors of TryLock, except LOCK_NOT_GRANTED.
 //
 // Source: [MS-SMB2 3.3.5.14.2], [MS-FSA 2.1.5.8]
 func (o *Open) QueueLock(l Lock) (*LockWait, error) {

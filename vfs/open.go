@@ -126,7 +126,7 @@ func (o *Open) Release() {
 func (o *Open) OnRevoke(f func()) (stop func()) { return o.revoke.add(f) }
 
 // OnStall registers f, which runs if I/O in flight does not end in time after a close began. f cuts
-// the stalled connection. The other rules are those of OnRevoke.
+// the stalled connection. The other rules of OnRevoke apply.
 //
 // Source: [OP-58b]
 func (o *Open) OnStall(f func()) (stop func()) { return o.stall.add(f) }

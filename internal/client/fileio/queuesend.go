@@ -202,8 +202,8 @@ func (q *queue) launch(l *flight, starved int) {
 // creditsAtOnce is how many credits a queue takes at most before it prepares their requests.
 const creditsAtOnce = 64
 
-// most is how many requests more the queue may have in flight: those of a blocking call
-// leave credits to others.
+// most is the number of further requests that the queue may have in flight. A blocking call
+// leaves credits to other calls.
 func (q *queue) most() int {
 	if q.Call {
 		return max(maxPieces-q.sent, 0)
