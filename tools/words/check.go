@@ -93,15 +93,19 @@ func (c *checker) source(text []byte) error {
 		return err
 	}
 	for _, group := range f.Comments {
+		var lines []string
+		first := files.Position(group.Pos()).Line
 		for _, comment := range group.List {
-			if strings.HasPrefix(comment.Text, "//go:") || strings.HasPrefix(comment.Text, "//nolint") {
-				continue
+			text := strings.TrimPrefix(strings.TrimPrefix(comment.Text, "//"), "/*")
+			if strings.HasPrefix(text, "go:") || strings.HasPrefix(text, "nolint") {
+				text = ""
 			}
-			first := files.Position(comment.Pos()).Line
-			for i, line := range strings.Split(comment.Text, "\n") {
-				c.prose(line, first+i)
-			}
+			lines = append(lines, strings.Split(text, "\n")...)
 		}
+		for i, line := range lines {
+			c.prose(line, first+i)
+		}
+		c.sentences(lines, first)
 	}
 	imports := map[*ast.BasicLit]bool{}
 	for _, spec := range f.Imports {
@@ -148,21 +152,23 @@ func (c *checker) testName(f *ast.FuncDecl, line int) {
 }
 
 var fence = regexp.MustCompile("^\\s*```")
-var code = regexp.MustCompile("`[^`]*`")
 
 // document checks prose outside of blocks of code.
 func (c *checker) document(text string) {
 	inside := false
-	for i, line := range strings.Split(text, "\n") {
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
 		if fence.MatchString(line) {
 			inside = !inside
-			continue
+			line = ""
 		}
 		if inside || strings.HasPrefix(line, "    ") {
-			continue
+			line = ""
 		}
-		c.prose(code.ReplaceAllString(line, ""), i+1)
+		lines[i] = line
+		c.prose(line, i+1)
 	}
+	c.sentences(lines, 1)
 }
 
 var tag = regexp.MustCompile(`\[[^\]]*\]`)
