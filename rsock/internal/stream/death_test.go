@@ -76,6 +76,7 @@ func cutAt(t *testing.T, f fabric, n uint64, active bool, size int, cfg [2]Confi
 		}
 		return err
 	})
+	watch(t, a, b)
 	var wg sync.WaitGroup
 	wg.Go(func() { exerciseCut(t, n, data, a, true) })
 	wg.Go(func() { exerciseCut(t, n, data, b, false) })
@@ -83,7 +84,7 @@ func cutAt(t *testing.T, f fabric, n uint64, active bool, size int, cfg [2]Confi
 	if left := budget.left.Load(); left != 10*bulk {
 		t.Errorf("cut at %d: %d bytes of memory for large data are left of %d", n, left, 10*bulk)
 	}
-	return cut.Load()
+	return cut.Load() && !hung.Load()
 }
 
 // exerciseCut runs the calls of one side until an error.
