@@ -53,7 +53,7 @@ func TestListedKeepsEntriesBesideErrors(t *testing.T) {
 		if !slices.Equal(names, c.names) || !errors.Is(err, c.err) || err != nil && !strings.Contains(err.Error(), c.text) {
 			t.Errorf("%v: %q, %v", c.items, names, err)
 		}
-		if err != nil && base.Wrap("readdir", "d", err).(*base.Error).Remote {
+		if e := (*base.Error)(nil); errors.As(base.Wrap("readdir", "d", err), &e) && e.Remote {
 			t.Errorf("%v counts as a refusal of the server", err)
 		}
 	}

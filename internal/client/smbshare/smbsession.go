@@ -149,7 +149,7 @@ func listed(entries iter.Seq2[Entry, error]) (list []Entry, err error) {
 		}
 	}
 	if missing > 0 {
-		return list, fmt.Errorf("%w: %d entries are missing in the list: %s", fs.ErrInvalid, missing, misnamed)
+		return list, fmt.Errorf("%w: %d entries are missing in the list: %s", fs.ErrInvalid, missing, misnamed.Error())
 	}
 	return list, nil
 }
