@@ -62,7 +62,7 @@ func (b *Batch) add(f *File, r *arguments, tag uint64) error {
 	case b.Pending() >= len(b.q.ops):
 		return base.Wrap("batch", f.name, ErrBatchFull)
 	}
-	b.q.add(f, r, tag)
+	b.q.push(b.q.add(f, r, tag))
 	return nil
 }
 

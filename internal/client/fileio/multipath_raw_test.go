@@ -250,7 +250,7 @@ func TestOperationEndsWithItsFirstFailure(t *testing.T) {
 		for _, backwards := range []bool{false, true} {
 			q := (&Client{}).newQueue(1)
 			q.Call = true
-			q.add(&File{c: q.c}, &arguments{p: make([]byte, 4*len(tc.ends)), size: 4 * len(tc.ends)}, 0)
+			q.push(q.add(&File{c: q.c}, &arguments{p: make([]byte, 4*len(tc.ends)), size: 4 * len(tc.ends)}, 0))
 			var parts []*operation
 			for i := range tc.ends {
 				parts = append(parts, q.cut(&q.smb.pending, 4))

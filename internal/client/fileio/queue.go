@@ -49,8 +49,8 @@ func (c *Client) newQueue(n int) *queue {
 	return q
 }
 
-// add queues an operation. The caller has checked that there is room.
-func (q *queue) add(f *File, r *arguments, tag uint64) {
+// add returns a new operation, which is not queued yet. The caller has checked that there is room.
+func (q *queue) add(f *File, r *arguments, tag uint64) *operation {
 	last := len(q.idle) - 1
 	o := q.idle[last]
 	q.idle = q.idle[:last]
@@ -58,7 +58,7 @@ func (q *queue) add(f *File, r *arguments, tag uint64) {
 	if r.segs == nil {
 		o.buf = q.c.Buffers.Of(r.p)
 	}
-	q.push(o)
+	return o
 }
 
 // push queues o. An operation that goes over SMB does not wait behind those that wait for a credit
@@ -124,9 +124,13 @@ func (f *File) perform(ctx context.Context, r *arguments) (n int, err error) {
 	}
 	_, r.timed = ctx.Deadline()
 	q.dealer = nil
-	q.add(f, r, 0)
-	if err := q.wait(ctx, 1); err != nil {
-		q.giveUp(err)
+	if o := q.add(f, r, 0); !q.sendSingle(ctx, o) {
+		q.push(o)
+	}
+	if len(q.out) == 0 {
+		if err := q.wait(ctx, 1); err != nil {
+			q.giveUp(err)
+		}
 	}
 	d := q.out[0]
 	q.out = q.out[:0]

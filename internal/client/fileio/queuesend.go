@@ -185,6 +185,42 @@ func (q *queue) sendOn(ctx context.Context, l *flight, block bool) (int, error) 
 	return took, nil
 }
 
+// sendSingle does the work of send and sleep for the operation of a blocking call, in the usual
+// case: there is one path, the file is registered on it, a credit is free, and one request has the
+// whole operation. It reports whether the request was sent, and returns at the latest when the
+// answer is there. Otherwise nothing has changed.
+func (q *queue) sendSingle(ctx context.Context, o *operation) bool {
+	if len(q.flights) != 1 {
+		return false
+	}
+	cn, fid := o.f.pathNow(q.c.Paths[0])
+	if cn == nil || o.part(cn) > 0 || cn.Pin() != nil {
+		return false
+	}
+	defer cn.Unpin()
+	credit := cn.TakeCredits(1)
+	s := cn.NextCredit(&credit)
+	if s == nil {
+		return false
+	}
+	o.fid = fid
+	if o.prepare(ctx, cn, s) != nil {
+		cn.Release(s)
+		return false // send reports the error
+	}
+	l := q.flights.on(cn)
+	o.flight, q.flying = l, append(q.flying[:0], &o.Ticket)
+	q.launch(l, 0)
+	if cn.BusyPoll(&o.Ticket) {
+		q.returned(o)
+		q.goOn(o)
+		return true
+	}
+	q.SleepAt(&l.Place, 1)
+	cn.Await(ctx, &l.Place, &q.Arrivals, false)
+	return true
+}
+
 // launch posts the prepared requests for a connection, while so many more wait for a credit there.
 // Precondition: the caller has pinned the connection.
 func (q *queue) launch(l *flight, starved int) {
