@@ -16,12 +16,13 @@ var ErrBatchFull = fileio.ErrBatchFull
 // The memory of an operation belongs to the batch until Wait has returned its completion, or
 // Close has returned; after that a [Buffer] may still be busy. An operation allocates nothing
 // if its memory is part of a Buffer, or if it is small. Without RDMA each operation in flight
-// has a goroutine. An operation that is not answered within Config.Timeout fails.
+// has a goroutine. A long WriteSame has one for each part, and starts a part only while fewer
+// than 32 operations and parts are in flight. An operation that is not answered within Config.Timeout fails.
 //
 // An operation holds credits from the moment when it is sent until it is answered, even while
-// no Wait runs. File.Sync, Truncate, Unlock and Close wait for the writes that were sent. Two
-// kinds of operations make progress only in Wait: operations that take more requests than
-// there were credits, and operations whose connection broke. So the goroutine that calls Wait
+// no Wait runs. File.Sync, Truncate, Unlock and Close wait for the writes that were sent. Three
+// kinds of operations make progress only in Wait: operations that wait for a credit, operations
+// that are sent in part, and operations whose connection broke. So the goroutine that calls Wait
 // must not first wait for such operations in another way.
 //
 // Source: [LWIO §I/O Processing], [OP-113]

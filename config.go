@@ -15,8 +15,8 @@ type Config struct {
 	// User, Password and Domain authenticate the client to SMB. User and password of the
 	// URL, if present, replace them.
 	User, Password, Domain string
-	// Providers are the RDMA providers to try, in order of preference; nil means
-	// DefaultProviders(). The caller owns them.
+	// Providers are the RDMA providers that the client may use. It tries them in the order of
+	// the server. nil means DefaultProviders(). The caller owns them.
 	Providers []rdma.Provider
 	// RequireRDMA makes Dial, and later each read and write, fail if there is no RDMA
 	// connection.

@@ -67,15 +67,16 @@
 //
 // While the SMB session lives, the client replaces an RDMA connection that breaks. Calls wait
 // for the new connection, for Config.ReconnectTimeout at most and never beyond their own
-// deadline. Then reads are sent again. Unacknowledged writes are sent again before anything
-// else, under their old sequence numbers. The replay cache of the server has the results of
-// those that were done, so each write is done once. A [Batch] sends its operations again when
-// Wait is called.
+// deadline. Then unacknowledged writes are sent again before anything else, under their old
+// sequence numbers. After them the reads are sent again. The replay cache of the server has the
+// results of recent writes, so the server does not do these writes again. A [Batch] sends its
+// operations again when Wait is called.
 //
 // A write fails with an error that matches [ErrUncertain] and net.ErrClosed if its outcome cannot
 // be known: if no connection comes in time, if the replay cache is gone, or if the write is more
-// than 32,767 messages old. A write whose context ends while it is sent again fails in the same
-// way. Like every write that is given up, it may still take effect until a Sync.
+// than 32,767 messages old, or more than 512 messages old and older than the last lost
+// connection. A write whose context ends while it is sent again fails in the same way. Like every
+// write that is given up, it may still take effect until a Sync.
 //
 // After Config.ReconnectTimeout reads and writes use SMB until there is RDMA again, unless
 // Config.RequireRDMA is set. Before the first change over SMB the client fences the broken

@@ -12,7 +12,8 @@ type Transport struct {
 	Name string
 	// Reason tells how the server was authenticated over RDMA, and for SMB why RDMA is not used.
 	Reason string
-	// Skipped lists the providers that the client prefers and does not use.
+	// Skipped lists providers that are not used: providers that failed, and providers before
+	// Name in Config.Providers. The order of the server decides which provider is used.
 	Skipped []Skipped
 	// Addr is the address of the server on the fabric of the provider.
 	Addr string
@@ -38,7 +39,7 @@ func (s Skipped) String() string { return base.Skipped(s).String() }
 // RDMA reports whether data moves by RDMA.
 func (t Transport) RDMA() bool { return t.Name != TransportSMB && t.Name != "" }
 
-// String returns all fields but Connections in one line for a log.
+// String returns all fields but Connections and Keyed in one line for a log.
 func (t Transport) String() string {
 	engine := base.Transport{Name: t.Name, Reason: t.Reason, Addr: t.Addr}
 	for _, s := range t.Skipped {

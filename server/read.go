@@ -15,23 +15,24 @@ const sectorSize = 512
 
 // reader answers READs and VEC_READs. It belongs to the receive loop. There are five ways:
 //
-//  1. inline by a buffer: the loop copies data of the page cache into a block of the buffer pool.
+//  1. direct, single: the provider writes from the page cache into the client's memory. One post
+//     sends the data and the answer of a single READ (postSingle).
+//  2. direct: one post sends the data of several READs, and needs neither a buffer nor a slot
+//     (post).
+//  3. direct, long: the provider writes a READ of longRead bytes or more from the file in pieces,
+//     if the client's memory is not shared, and reports the end (postLong).
+//  4. inline by a buffer: the loop copies data of the page cache into a block of the buffer pool.
 //     RDMA writes send the block (readStage).
-//  2. worker by a buffer: a worker reads the data that the page cache did not have (readRest).
-//  3. direct: the provider writes from the page cache into the client's memory. One post serves
-//     several READs, and needs neither a buffer nor a slot (post).
-//  4. direct, single: one post sends the data and the answer of a single READ (postSingle).
-//  5. direct, long: the provider writes a long READ from the file in pieces, if the client's memory
-//     is not shared, and reports the end (postLong).
+//  5. worker by a buffer: a worker reads the data that the page cache did not have (readRest).
 //
-// A VEC_READ that is longer than a block takes ways 1 and 2 in stages. Ways 3 to 5 need a
-// rdma.FileSource. They fall back to way 1 if the data is not in the page cache, or if the file is
-// shorter than the READ.
+// Ways 1 to 3 need a rdma.FileSource. They fall back to way 4 if the data is not in the page cache,
+// or if the file is shorter than the READ. A VEC_READ that is longer than a block takes ways 4 and
+// 5 in stages.
 //
 // Source: [LWIO §Read] [LWIO §Vectored Read]
 type reader struct {
 	c      *conn
-	direct []*op           // READs that take way 3 or 4 and are not posted yet
+	direct []*op           // READs that take way 1 or 2 and are not posted yet
 	writes workRequests    // their RDMA writes, in the same order
 	long   [1]rdma.Request // scratch of postLong
 	probe  [1]byte         // scratch of cached

@@ -26,7 +26,7 @@ type layout struct {
 func newLayout(l *Limits, info rdma.AdapterInfo) layout {
 	y := layout{dataSize: l.MaxRecvBufferSize}
 	if info.Caps.Has(rdma.CapDirectFile) {
-		y.ahead = 1 // see sendQueue.postSingle
+		y.ahead = 1 // see sendQueue.postClaimed
 	}
 	y.slots = min(l.MaxCredits, info.MaxReceiveQueueDepth-y.ahead)
 	y.receives = y.slots + y.ahead

@@ -41,7 +41,7 @@ type replayCache struct {
 
 	mu sync.Mutex
 	// own are the last writes of the connection, in the order of their answers. There are at
-	// most as many as credits. oldest is the index of the oldest one.
+	// most as many as Limits.MaxCredits, 128 by default. oldest is the index of the oldest write.
 	own    []replayEntry
 	oldest int
 	// earlier are the results of the replaced connections, and of the replayed writes that
@@ -49,7 +49,7 @@ type replayCache struct {
 	earlier []replayEntry
 }
 
-// maxEarlier bounds the results that one connection leaves to the next. A client can have lost as
+// maxEarlier is the most results that one connection leaves to the next, 2048. A client can have lost as
 // many answers as it had credits. Replayed writes that are performed add as many results again.
 const maxEarlier = 2 * maxCredits
 
@@ -214,7 +214,9 @@ func (c *conn) keepReplay() {
 	})
 }
 
-// answerReplayed answers a replayed write from the cache; false if the write was not performed yet.
+// answerReplayed answers a replayed write from the cache. It returns false if the cache has no
+// result: the write was not performed yet, or its result was forgotten. Then the server performs
+// the write. So a client must not replay a write with a forgotten result (rdmaconn.Conn.TooOld).
 func (c *conn) answerReplayed(o *op) bool {
 	r, ok := c.replay.find(o.number)
 	if !ok {

@@ -86,8 +86,8 @@ func (c *Set) connectBy(ctx context.Context, r *Path, assoc *handshake.Associati
 	return nil, joined(tried)
 }
 
-// skip logs why the preferred providers are not used. A provider that should have worked
-// causes a warning.
+// skip returns and logs why providers are not used: providers that failed, and providers before the
+// used provider in Config.Providers. A provider that should have worked causes a warning.
 func (c *Set) skip(assoc *handshake.Association, used string, failed map[string]error) (skipped []base.Skipped) {
 	preferred := true
 	for _, p := range c.Cfg.Providers {

@@ -255,8 +255,8 @@ func (c *Set) connectTo(ctx context.Context, r *Path, assoc *handshake.Associati
 	return cn, nil
 }
 
-// Fence makes the server forget writes that broken connections may still carry, before
-// anything is changed over SMB, or said to be on stable storage.
+// Fence makes sure that no write of a broken connection goes on at the server (Path.Fence). A call
+// needs it before a change over SMB, and before it reports data as on stable storage.
 //
 // Source: [OP-112]
 func (c *Set) Fence(ctx context.Context) error {

@@ -217,9 +217,9 @@ func (r *Path) Unfenced(cn *rdmaconn.Conn) bool {
 	return r.Last == cn && r.state > pathReplaying && !r.Fenced
 }
 
-// Fence makes the server forget writes that a broken connection may still carry, before
-// anything is changed over SMB: a NEGOTIATE with the same client key tears down the
-// connections of the pair and waits for their I/O.
+// Fence makes sure that no write of a broken connection goes on at the server, before anything is
+// changed over SMB. If writes are unanswered, it sends a NEGOTIATE with the same client key: the
+// server ends the connections of the pair and waits for their I/O.
 //
 // Source: [OP-112]
 func (r *Path) Fence(ctx context.Context) error {

@@ -52,7 +52,7 @@ type Conn struct {
 	Owner   owner
 	Fabric  string // name of the provider
 	Remote  rdma.Addr
-	Skipped []base.Skipped // the preferred providers that are not used
+	Skipped []base.Skipped // providers that are not used, with the reasons
 	Adapter rdma.Adapter
 
 	// Set by Authenticate.

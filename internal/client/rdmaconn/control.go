@@ -115,8 +115,8 @@ func (c *Conn) Register(ctx context.Context, key [24]byte, options uint32) (uint
 }
 
 // CloseFid tells the server that the file id is not used any more, and to give up the requests in
-// flight. It does not wait for the answer. Without a free credit nothing is sent: closing the SMB
-// open revokes the file id anyway.
+// flight. It does not wait for the answer. Without a free credit, CANCEL goes out with the next
+// credit, and CLOSE is not sent: closing the SMB open revokes the file id anyway.
 //
 // Source: [LWIO §Close], [LWIO §Cancel], [OP-94e]
 func (c *Conn) CloseFid(fid uint16) {

@@ -43,8 +43,9 @@
 //
 // One of the goroutines that wait is the poller of the connection: it busy-polls status blocks or
 // sleeps on the completion queue, and delivers the answers of all. The others are parked until
-// their answer is there or they become the poller. A goroutine whose context can end does not sleep
-// as the poller. Then, and while no goroutine waits, the reader goroutine of the connection is the
+// their answer is there or they become the poller. A goroutine whose context can end sleeps as the
+// poller only after WakeOn, which wakes it at the end of the context. Only a Batch calls WakeOn.
+// While no waiting goroutine may sleep as the poller, the reader goroutine of the connection is the
 // poller.
 //
 // A poller that is about to sleep while status blocks are outstanding sends INTERRUPT, with the

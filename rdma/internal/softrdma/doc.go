@@ -2,8 +2,9 @@
 // transport: the objects of a protection domain and the order of their end, completion
 // queues, memory regions and windows with unpredictable tokens, receive queues, shared
 // receive queues, the initiator queue and state of a queue pair, file sources, adapters,
-// and the phases of connectors and listeners. The only way from a peer's request to memory is
-// Windows.Resolve.
+// and the phases of connectors and listeners. Windows.Resolve checks every request for
+// memory that this side carries out for a peer. A peer over shared memory also copies
+// directly, without Resolve (package shm).
 //
 // Only providers import it. It knows the seam (package rdma) and no transport. A
 // completion queue uses a connection through the interface Driver, a queue pair through

@@ -46,8 +46,9 @@ func (l *Grant) Release() {
 }
 
 // Resolve returns the n bytes at addr of a token, if the peer of the queue pair has the
-// wanted rights to them. n is not zero. Every request of a peer for memory of this side
-// passes through it. It checks the token in this domain and on this stream, then the
+// wanted rights to them. n is not zero. Every request that this side carries out for a peer
+// passes through it. Direct copies of a peer over shared memory do not pass through it
+// (package shm). Resolve checks the token in this domain and on this stream, then the
 // rights, then the bounds.
 //
 // Source: [RFC 5041 §7], [RFC 5040 §8.1.1], [RFC 5042 §6.3]
