@@ -45,7 +45,7 @@ func onItsWay(t *testing.T) (*queue, *flight) {
 // yet, is waited for: nothing stays in flight on a connection that is gone.
 func TestBatchLosesConnectionWhileAnswered(t *testing.T) {
 	b, l := onItsWay(t)
-	b.lose(l)
+	b.takeBackInFlight(l)
 	if len(b.out) != 2 || b.sent != 0 || l.sent != 0 || l.Conn.Pending() != 0 {
 		t.Errorf("%d are over, %d in flight, %d of them on the connection, where %d are wanted",
 			len(b.out), b.sent, l.sent, l.Conn.Pending())

@@ -48,7 +48,7 @@ func testBufferOfBrokenConnection(t *testing.T, on string) {
 		}
 		cn.Unpin()
 		<-cn.Gone()
-		c.Keepers.Wait() // and no goroutine looks at that
+		c.Maintainers.Wait() // and no goroutine looks at that
 		c.Cfg.RequireRDMA = false
 		if n, err := f.ReadAt(b.Bytes(), 0); err != nil || !bytes.Equal(b.Bytes()[:n], want[:50_000]) || b.Busy() {
 			t.Errorf("required %v: %d, %v", require, n, err)

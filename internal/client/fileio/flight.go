@@ -11,8 +11,8 @@ import (
 // queue can sleep. The goroutine sleeps at one flight; answers on other connections wake it there.
 type flight struct {
 	rdmaconn.Place
-	sent    int // operations in flight
-	starved int // queued operations that conn has no credit for
+	sent             int // operations in flight
+	waitingForCredit int // queued operations that conn has no credit for
 }
 
 // flightSet has the flight of each path, by the index of the path; nil for a path that was not used.
@@ -48,11 +48,11 @@ func (s flightSet) broken() bool {
 	return false
 }
 
-// feed notes that no operation waits for a credit.
-func (s flightSet) feed() {
+// clearWaitingForCredit notes that no operation waits for a credit.
+func (s flightSet) clearWaitingForCredit() {
 	for _, l := range s {
 		if l != nil {
-			l.starve(0)
+			l.setWaitingForCredit(0)
 		}
 	}
 }
@@ -68,14 +68,14 @@ func (s flightSet) busiest(otherwise *flight) *flight {
 	return l
 }
 
-// starve notes how many operations wait for a credit of the connection. The header of the
-// next request carries the number, so that the server can grant more.
+// setWaitingForCredit notes how many operations wait for a credit of the connection. The header of
+// the next request carries the number, so that the server can grant more.
 //
 // Source: [LWIO claim 22], [OP-97]
-func (l *flight) starve(n int) {
-	if n != l.starved {
-		l.Conn.AddPending(n - l.starved)
-		l.starved = n
+func (l *flight) setWaitingForCredit(n int) {
+	if n != l.waitingForCredit {
+		l.Conn.AddPending(n - l.waitingForCredit)
+		l.waitingForCredit = n
 	}
 }
 

@@ -94,7 +94,7 @@ func TestNoRDMAForGood(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.sess.lose(fmt.Errorf("the server has gone: %w", net.ErrClosed))
-	c.Keepers.Wait()
+	c.Maintainers.Wait()
 	if tr := c.Transport(); tr.RDMA() || !strings.Contains(tr.Reason, "SMB session has ended") {
 		t.Error(tr)
 	}
@@ -195,7 +195,7 @@ func TestFenceLeavesTheNextAlone(t *testing.T) {
 	lost := lostWithWrite(t)
 	r := c.NewPath(0)
 	r.Last, r.Fenced = lost, false
-	r.Turn <- struct{}{} // the keeper connects
+	r.Turn <- struct{}{} // the maintainer connects
 	before := s.sess.counted(&s.sess.negotiations)
 	done := make(chan error)
 	go func() { done <- r.Fence(t.Context()) }()

@@ -182,7 +182,7 @@ func (q *queue) wentWrong(o *operation, at int, err error) {
 	q.pending.remove(o)
 	q.smb.pending.remove(o)
 	if q.pending.empty() {
-		q.flights.feed()
+		q.flights.clearWaitingForCredit()
 	}
 	o.cut = o.size
 	if o.epoch != nil {

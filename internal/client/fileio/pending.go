@@ -74,7 +74,7 @@ func (p *PendingFile) Commit(ctx context.Context) error {
 	if p.done {
 		return base.Wrap("commit", p.final, fs.ErrClosed)
 	}
-	if err := p.ordered(ctx, p.giveName); err != nil {
+	if err := p.ordered(ctx, p.rename); err != nil {
 		if p.doubt {
 			err = base.Uncertain(err)
 		}
@@ -87,9 +87,9 @@ func (p *PendingFile) Commit(ctx context.Context) error {
 	return nil
 }
 
-// giveName renames the file, or ensures that it is deleted when it is closed, unless there
+// rename renames the file, or ensures that it is deleted when it is closed, unless there
 // is doubt whether it is renamed. Calls that were given up before have been answered.
-func (p *PendingFile) giveName(ctx context.Context) error {
+func (p *PendingFile) rename(ctx context.Context) error {
 	if p.doubt {
 		named, err := p.hasName(ctx)
 		if p.doubt = err != nil; named || p.doubt {

@@ -15,20 +15,20 @@ import (
 //
 // Source: [LWIO §I/O Processing], [OP-113]
 type queue struct {
-	c       *Client
-	ops     []operation
-	idle    []*operation
-	pending sendList           // to be sent; those that are known to go over SMB wait in smb
-	flying  []*rdmaconn.Ticket // being prepared, scratch
-	parts   []*operation       // parts that are not over
-	spare   []*operation       // parts for the next use
-	wholes  int                // number of operations that are sent in parts
-	out     []Completion
-	flights flightSet
-	smb     smbFlight
-	sent    int         // in flight on all
-	dealer  *paths.Path // the path of the next operations, up to so many bytes
-	deal    int
+	c               *Client
+	ops             []operation
+	idle            []*operation
+	pending         sendList           // to be sent; those that are known to go over SMB wait in smb
+	flying          []*rdmaconn.Ticket // being prepared, scratch
+	parts           []*operation       // parts that are not over
+	spare           []*operation       // parts for the next use
+	wholes          int                // number of operations that are sent in parts
+	out             []Completion
+	flights         flightSet
+	smb             smbFlight
+	sent            int         // in flight on all
+	currentPath     *paths.Path // the path of the next operations, while bytesLeftOnPath is positive
+	bytesLeftOnPath int         // before another path takes its place
 
 	reads, readBytes uint64 // over RDMA, not in Client.overRDMA yet
 
@@ -83,7 +83,7 @@ func (q *queue) wait(ctx context.Context, least int) error {
 		if len(q.out) >= max(least, 1) && !q.queued() {
 			return nil
 		}
-		if err := q.bury(ctx); err != nil {
+		if err := q.handleLostConnections(ctx); err != nil {
 			return err
 		}
 		if err := q.send(ctx, len(q.out) < least); err != nil {
@@ -123,7 +123,7 @@ func (f *File) perform(ctx context.Context, r *arguments) (n int, err error) {
 		q.Call = true
 	}
 	_, r.timed = ctx.Deadline()
-	q.dealer = nil
+	q.currentPath = nil
 	if o := q.add(f, r, 0); !q.sendSingle(ctx, o) {
 		q.push(o)
 	}

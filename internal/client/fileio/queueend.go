@@ -15,8 +15,9 @@ import (
 // operation that loses more may be the cause.
 const maxLosses = 8
 
-// bury ends the flights of connections that are down, and queues their requests again.
-func (q *queue) bury(ctx context.Context) error {
+// handleLostConnections ends the flights of connections that are down, and queues their requests
+// again.
+func (q *queue) handleLostConnections(ctx context.Context) error {
 	q.SeeFailure()
 	for i, l := range q.flights {
 		if l == nil || !l.Conn.IsDown() {
@@ -26,7 +27,7 @@ func (q *queue) bury(ctx context.Context) error {
 			q.flights[i] = nil
 			continue
 		}
-		q.lose(l)
+		q.takeBackInFlight(l)
 		if err := l.Conn.TornDown(ctx); err != nil {
 			return err // nothing goes elsewhere before
 		}
@@ -50,16 +51,16 @@ func (q *queue) registeredOn(cn *rdmaconn.Conn) bool {
 	return false
 }
 
-// lose takes back the requests in flight on a connection that is down. It queues them before all other
-// operations, for the next connection of the path. A write is sent again under its old number, so
-// the server does it once.
+// takeBackInFlight takes back the requests in flight on a connection that is down. It queues them
+// before all other operations, for the next connection of the path. A write is sent again under its
+// old number, so the server does it once.
 //
 // Source: [OP-112]
-func (q *queue) lose(l *flight) {
+func (q *queue) takeBackInFlight(l *flight) {
 	cn := l.Conn
 	cn.Hold()
 	defer cn.Unpin()
-	l.starve(0)
+	l.setWaitingForCredit(0)
 	var again []*operation
 	for _, o := range q.live() {
 		if !o.InFlight() || o.flight != l {
@@ -135,7 +136,7 @@ func (q *queue) giveUp(cause error) {
 	q.smb.stop()
 	var used []*rdmaconn.Conn
 	q.flights.all(func(l *flight) {
-		l.starve(0)
+		l.setWaitingForCredit(0)
 		if l.sent > 0 { // else the teardown may go on
 			l.Conn.Hold()
 			used = append(used, l.Conn)
@@ -153,7 +154,7 @@ func (q *queue) giveUp(cause error) {
 			}
 		}
 	}
-	for q.reap(); q.sent > 0; q.reap() { // as in lose
+	for q.reap(); q.sent > 0; q.reap() { // as in takeBackInFlight
 		runtime.Gosched()
 	}
 	q.pending.clear()
@@ -177,7 +178,7 @@ func (q *queue) endAll(given []*operation, cause error) {
 		case o.write && slices.Contains(given, o):
 			err = base.Uncertain(cause)
 			if o.flight.Conn.IsDown() {
-				paths.PathOf(o.flight.Conn).Orphan()
+				paths.PathOf(o.flight.Conn).NoteUncertainWrite()
 			}
 		}
 		q.finish(o, err)

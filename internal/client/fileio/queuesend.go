@@ -60,14 +60,14 @@ func (q *queue) send(ctx context.Context, block bool) error {
 			full.Add(paths.PathOf(cn))
 		}
 	}
-	q.flights.feed()
+	q.flights.clearWaitingForCredit()
 	return nil
 }
 
-// pathOf returns the path for o: its former path, or the path that is dealt operations now. r is
-// nil if o goes over SMB. free is false if all paths that o may use are full.
+// pathOf returns the path for o: its former path, or the current path of the queue. r is nil
+// if o goes over SMB. free is false if all paths that o may use are full.
 //
-// The operations of a queue have no order among each other, so they are dealt over all connections.
+// The operations of a queue have no order among each other, so they are spread over all connections.
 // Small operations stay together up to paths.MinStripe bytes, because each connection that answers
 // costs a wake-up.
 func (q *queue) pathOf(o *operation, full paths.PathBits) (r *paths.Path, free bool) {
@@ -82,10 +82,10 @@ func (q *queue) pathOf(o *operation, full paths.PathBits) (r *paths.Path, free b
 	case o.cut == 0 && o.on != nil && !o.on.IsDown() && !full.Has(paths.PathOf(o.on)):
 		r = paths.PathOf(o.on)
 	default:
-		if d := q.dealer; d == nil || q.deal <= 0 || full.Has(d) || d.Live() == nil {
-			q.dealer, q.deal = q.c.LeastBusy(full), paths.MinStripe
+		if d := q.currentPath; d == nil || q.bytesLeftOnPath <= 0 || full.Has(d) || d.Live() == nil {
+			q.currentPath, q.bytesLeftOnPath = q.c.LeastBusy(full), paths.MinStripe
 		}
-		r = q.dealer
+		r = q.currentPath
 	}
 	return r, r != nil
 }
@@ -104,7 +104,7 @@ func (q *queue) route(ctx context.Context, o *operation, r *paths.Path) (*rdmaco
 	case r == nil:
 		return nil, o.f.noRDMA(errors.New(q.c.WithoutRDMA))
 	}
-	if err := q.c.FenceOrphans(ctx); err != nil {
+	if err := q.c.FenceUncertainWrites(ctx); err != nil {
 		return nil, err
 	}
 	cn, fid, err := o.f.pathFor(ctx, r, q.replaysOn(r))
@@ -137,10 +137,10 @@ func (q *queue) sendOn(ctx context.Context, l *flight, block bool) (int, error) 
 	defer cn.Unpin()
 	q.flying = q.flying[:0]
 	var credits rdmaconn.Credits
-	took, starved, most := 0, 0, q.most()
+	took, waitingForCredit, most := 0, 0, q.most()
 	for first := true; !q.pending.empty() && took < most; first = false {
 		o := q.pending.first()
-		if !first && (!o.joins(ctx, cn) || len(q.flights) > 1 && (o.on != cn || o.cut > 0) && q.deal <= 0) {
+		if !first && (!o.joins(ctx, cn) || len(q.flights) > 1 && (o.on != cn || o.cut > 0) && q.bytesLeftOnPath <= 0) {
 			break
 		}
 		part := o.part(cn)
@@ -150,13 +150,13 @@ func (q *queue) sendOn(ctx context.Context, l *flight, block bool) (int, error) 
 		s := cn.NextCredit(&credits)
 		if s == nil && block && first {
 			var err error
-			l.starve(q.requests(cn, part, base.MaxCredits))
+			l.setWaitingForCredit(q.requests(cn, part, base.MaxCredits))
 			if s, err = cn.AwaitCredit(ctx); err != nil && !base.IsLost(err) {
 				return 0, err
 			}
 		}
 		if s == nil {
-			starved = q.requests(cn, part, base.MaxCredits)
+			waitingForCredit = q.requests(cn, part, base.MaxCredits)
 			break
 		}
 		o = q.dequeue(&q.pending, part)
@@ -176,12 +176,12 @@ func (q *queue) sendOn(ctx context.Context, l *flight, block bool) (int, error) 
 		took++
 		o.flight = l
 		if o.done == 0 {
-			q.deal -= o.size
+			q.bytesLeftOnPath -= o.size
 		}
 		q.flying = append(q.flying, &o.Ticket)
 	}
 	cn.ReturnCredits(credits)
-	q.launch(l, starved)
+	q.launch(l, waitingForCredit)
 	return took, nil
 }
 
@@ -223,8 +223,8 @@ func (q *queue) sendSingle(ctx context.Context, o *operation) bool {
 
 // launch posts the prepared requests for a connection, while so many more wait for a credit there.
 // Precondition: the caller has pinned the connection.
-func (q *queue) launch(l *flight, starved int) {
-	l.starve(starved)
+func (q *queue) launch(l *flight, waitingForCredit int) {
+	l.setWaitingForCredit(waitingForCredit)
 	n := len(q.flying)
 	if n == 0 {
 		return

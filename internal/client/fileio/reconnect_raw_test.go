@@ -250,7 +250,7 @@ func testSessionLost(t *testing.T, on string) {
 	if _, err := f.ReadAt(make([]byte, 10), 0); !errors.Is(err, base.ErrNoRDMA) || !strings.Contains(err.Error(), "SMB session has ended") {
 		t.Error(err)
 	}
-	c.Keepers.Wait()
+	c.Maintainers.Wait()
 }
 
 // A request that breaks every connection breaks a bounded number of them.

@@ -40,7 +40,7 @@ type replay struct {
 
 // uncertain is the error of a write that cannot be sent again, and why.
 func (w *unacknowledged) uncertain(why error) error {
-	w.path.Orphan()
+	w.path.NoteUncertainWrite()
 	if why == nil {
 		return base.Uncertain(w.cause)
 	}

@@ -10,10 +10,10 @@ import (
 
 // MustFence reports whether an uncertain write may still be done on another connection than the next
 // request uses.
-func (c *Set) MustFence() bool { return len(c.Paths) > 1 && c.orphans.Load() > 0 }
+func (c *Set) MustFence() bool { return len(c.Paths) > 1 && c.pathsWithUncertainWrites.Load() > 0 }
 
-// FenceOrphans calls Fence if MustFence reports true.
-func (c *Set) FenceOrphans(ctx context.Context) error {
+// FenceUncertainWrites calls Fence if MustFence reports true.
+func (c *Set) FenceUncertainWrites(ctx context.Context) error {
 	if !c.MustFence() {
 		return nil
 	}
@@ -67,18 +67,18 @@ func (s PathBits) Unless(r *Path) *Path {
 	return r
 }
 
-// Orphan notes that a write on the lost connection is uncertain, and that no call waits for it. Later
-// requests on other connections wait for a fence, because the server may still do the write after
-// them.
+// NoteUncertainWrite notes that a write on the lost connection is uncertain, and that no call waits
+// for it. Later requests on other connections wait for a fence, because the server may still do the
+// write after them.
 //
 // Source: [OP-112]
-func (r *Path) Orphan() {
+func (r *Path) NoteUncertainWrite() {
 	r.notice()
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	if r.state > pathReplaying && !r.Fenced && !r.orphans {
-		r.orphans = true
-		r.Set.orphans.Add(1)
+	if r.state > pathReplaying && !r.Fenced && !r.hasUncertainWrites {
+		r.hasUncertainWrites = true
+		r.Set.pathsWithUncertainWrites.Add(1)
 	}
 }
 

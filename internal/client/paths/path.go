@@ -40,15 +40,15 @@ type Path struct {
 	Turn  chan struct{}                 // holds a token while a goroutine negotiates or connects
 
 	// Mu guards the following fields.
-	Mu        sync.Mutex
-	state     pathState
-	Last      *rdmaconn.Conn // the newest; nil if there never was one
-	changed   chan struct{}  // closed when the state changes
-	until     time.Time      // calls wait for the next connection
-	Fenced    bool           // nothing of the last connection goes on at the server
-	replaying int            // calls with unacknowledged writes
-	orphans   bool           // writes are uncertain and may still be going on
-	why       error          // the reason for the last time without a connection
+	Mu                 sync.Mutex
+	state              pathState
+	Last               *rdmaconn.Conn // the newest; nil if there never was one
+	changed            chan struct{}  // closed when the state changes
+	until              time.Time      // calls wait for the next connection
+	Fenced             bool           // nothing of the last connection goes on at the server
+	replaying          int            // calls with unacknowledged writes
+	hasUncertainWrites bool           // writes are uncertain and may still be going on
+	why                error          // the reason for the last time without a connection
 }
 
 // NewPath makes the path with this index, without a connection.

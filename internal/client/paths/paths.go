@@ -25,15 +25,15 @@ type Set struct {
 
 	Paths       []*Path            // none if there is no RDMA for good
 	WithoutRDMA string             // why
-	stop        context.CancelFunc // ends the keepers, if there are paths
-	Keepers     sync.WaitGroup
+	stop        context.CancelFunc // ends the maintainers, if there are paths
+	Maintainers sync.WaitGroup     // the goroutines that run Path.maintain
 	Buffers     rdmaconn.BufferTable
 
 	Counts                        base.Counts
 	Connections, Lost, Reconnects atomic.Uint64
 	afterDial                     atomic.Uint64 // connections that are the first of their paths, and came after Dial
 	turn                          atomic.Uint32 // which path comes first among equals
-	orphans                       atomic.Int32  // paths with writes that are uncertain and may still be going on
+	pathsWithUncertainWrites      atomic.Int32  // paths with writes that are uncertain and may still be going on
 	Closed                        atomic.Bool
 }
 
@@ -136,7 +136,7 @@ func (c *Set) End() {
 	for i, r := range c.Paths {
 		ends[i] = r.end(base.ErrClientClosed)
 	}
-	c.Keepers.Wait()
+	c.Maintainers.Wait()
 	for _, cn := range ends { // all at once
 		if cn != nil {
 			cn.Fail(net.ErrClosed)
@@ -166,7 +166,7 @@ func (c *Set) Begin(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", base.ErrNoRDMA, err)
 	}
 	if err != nil {
-		c.sayFewer(up, err)
+		c.logFewer(up, err)
 	}
 	if c.Cfg.ReconnectTimeout < 0 { // a missing connection stays missing
 		list = list[:up]
@@ -196,8 +196,8 @@ func (c *Set) makePaths(ctx context.Context) (list []*Path, up int, err error) {
 	return list, up, err
 }
 
-// sayFewer logs why there are not as many connections as asked for.
-func (c *Set) sayFewer(up int, err error) {
+// logFewer logs why there are not as many connections as asked for.
+func (c *Set) logFewer(up int, err error) {
 	then := "it is tried again"
 	if c.Cfg.ReconnectTimeout < 0 {
 		then = "it stays so"
@@ -220,7 +220,7 @@ func (c *Set) run(list []*Path) {
 	ctx, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	for _, r := range list {
-		c.Keepers.Add(1)
+		c.Maintainers.Add(1)
 		go r.maintain(ctx)
 	}
 }

@@ -183,17 +183,17 @@ func TestReplaysHaveTheNextConnectionFirst(t *testing.T) {
 // An uncertain write on a lost connection needs a fence before other connections are used.
 //
 // Source: [OP-112]
-func TestOrphanNeedsFence(t *testing.T) {
+func TestUncertainWriteNeedsFence(t *testing.T) {
 	c := mustBegin(t, lwiotest.NewServer(t, nil), base.Config{Connections: 2, ReconnectTimeout: -1})
 	if c.MustFence() {
 		t.Error("a fence without an uncertain write")
 	}
 	cut(t, c.Paths[1])
-	c.Paths[1].Orphan()
+	c.Paths[1].NoteUncertainWrite()
 	if !c.MustFence() {
 		t.Error("no fence after an uncertain write")
 	}
-	if err := c.FenceOrphans(t.Context()); err != nil {
+	if err := c.FenceUncertainWrites(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if c.MustFence() {

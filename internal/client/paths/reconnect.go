@@ -33,7 +33,7 @@ const (
 // maintain makes the first connection if there is none yet, and replaces each lost connection. It ends
 // with ctx or the SMB session.
 func (r *Path) maintain(ctx context.Context) {
-	defer r.Set.Keepers.Done()
+	defer r.Set.Maintainers.Done()
 	cn := r.Last
 	var pause backoff
 	if cn == nil {
@@ -203,9 +203,9 @@ func (r *Path) setFenced(cn *rdmaconn.Conn) {
 		r.Fenced = true
 		r.setLocked(r.state)
 	}
-	if r.orphans {
-		r.orphans = false
-		r.Set.orphans.Add(-1)
+	if r.hasUncertainWrites {
+		r.hasUncertainWrites = false
+		r.Set.pathsWithUncertainWrites.Add(-1)
 	}
 }
 

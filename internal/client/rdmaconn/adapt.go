@@ -23,9 +23,9 @@ const (
 	// trial is the number of requests in a row of one probe. A server that is polled too is awake
 	// only after some requests.
 	trial = 16
-	// hopeless is the delay, in nanoseconds, that ends a trial of polling: the processors have
+	// maxDelay is the delay, in nanoseconds, that ends a trial of polling: the processors have
 	// other work. A longer delay counts as this one.
-	hopeless = 4 * int64(adaptivePatience)
+	maxDelay = 4 * int64(adaptivePatience)
 	// promptDelay is a mean delay of polling, in nanoseconds. With a shorter mean the server is
 	// taken to run on another processor. On one processor an answer takes two switches and the
 	// work. A call that busy-polls without success, as it lacks the processor, raises the mean.
@@ -93,8 +93,8 @@ func (p *pace) took(polled bool, ns int64) {
 	if polled {
 		mean = &p.polled
 	}
-	ns = min(max(ns, 1), hopeless)
-	if polled && ns == hopeless {
+	ns = min(max(ns, 1), maxDelay)
+	if polled && ns == maxDelay {
 		p.left.Store(0)
 	}
 	if old := mean.Load(); old != 0 {

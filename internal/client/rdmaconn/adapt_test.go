@@ -72,8 +72,8 @@ func TestPaceKeepsBetterWayWithTwoKindsOfDelay(t *testing.T) {
 	}
 }
 
-// A trial of polling ends with the first answer that shows it to be hopeless.
-func TestPaceEndsHopelessTrialAtOnce(t *testing.T) {
+// A trial of polling ends with the first answer that takes the longest delay that counts.
+func TestPaceEndsTrialAtMaxDelay(t *testing.T) {
 	const n = 1000
 	var p pace
 	probes := 0
