@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"lwio/internal/client/base"
+	"lwio/internal/client/paths"
 	"lwio/internal/client/rdmaconn"
 	"lwio/internal/client/segments"
 	"lwio/internal/ntstatus"
@@ -30,7 +31,7 @@ type whole struct {
 // part returns the size of the next part of o on cn, or over SMB where cn is nil, in bytes. It
 // is 0 for an operation that is sent as a whole.
 func (o *operation) part(cn *rdmaconn.Conn) int {
-	if o.of != nil || o.unacked != nil || o.cut == 0 && (o.done > 0 || o.size == 0) {
+	if o.isSmall(cn) || o.of != nil || o.unacked != nil || o.cut == 0 && (o.done > 0 || o.size == 0) {
 		return 0
 	}
 	if o.cut == 0 {
@@ -60,6 +61,18 @@ func (o *operation) part(cn *rdmaconn.Conn) int {
 		return 0
 	}
 	return n
+}
+
+// isSmall reports whether the size alone tells that o is sent as a whole on cn.
+func (o *operation) isSmall(cn *rdmaconn.Conn) bool {
+	if cn == nil || o.cut > 0 || o.same || o.segs != nil {
+		return false
+	}
+	most := cn.Limits.Read
+	if o.write {
+		most = cn.Limits.Write
+	}
+	return o.size <= min(most, paths.MinStripe)
 }
 
 // dequeue removes the first operation of l, or cuts off its next part. The size of that part is given

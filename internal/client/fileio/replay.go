@@ -69,6 +69,13 @@ func (o *operation) Unanswered(c *rdmaconn.Conn) {
 
 // acknowledge ends the replay of o, answered or not.
 func (o *operation) acknowledge() {
+	if o.unacked != nil || o.keeps || o.first != nil {
+		o.endReplay()
+	}
+}
+
+// endReplay forgets the lost request, and releases what was kept for its replay.
+func (o *operation) endReplay() {
 	o.unacked = nil
 	if o.keeps {
 		o.buf.Release()
