@@ -68,14 +68,19 @@ func TestTeardownWaitsForPins(t *testing.T) {
 		close(l.gone)
 	}()
 	<-begun
+	for l.mu.TryRLock() { // until the teardown waits for its lock
+		l.mu.RUnlock()
+		time.Sleep(time.Millisecond)
+	}
 	l.Unpin()
-	time.Sleep(time.Millisecond)
 	if freed.Load() || l.isGone() {
 		t.Error("the teardown did not wait for Hold")
 	}
 	l.Unpin()
 	l.Hold()
-	if err := l.TornDown(t.Context()); err != nil || !freed.Load() || !l.isGone() {
+	ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+	defer cancel()
+	if err := l.TornDown(ctx); err != nil || !freed.Load() || !l.isGone() {
 		t.Errorf("freed %v, %v", freed.Load(), err)
 	}
 	l.Unpin()
