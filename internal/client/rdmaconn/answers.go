@@ -102,7 +102,8 @@ func (r *receiver) decode(c *rdma.Result) (wire.StatusResponse, error) {
 func (r *receiver) fromImmediate(v uint32) (wire.StatusResponse, error) {
 	if s := r.table.ofCookie(uint64(v)); s != nil {
 		w := s.load()
-		if w.isOutstanding() && !w.polled() && s.immediate() == v && s.kind == kindRead {
+		outstanding := w.isOutstanding() || w.state() == requestSettling // deliver waits for the second
+		if outstanding && !w.polled() && s.immediate() == v && s.kind == kindRead {
 			return wire.StatusResponse{Cookie: s.cookie(), Information: s.want}, nil
 		}
 	}
