@@ -108,19 +108,18 @@ func (k *credits) takeWakeUp() *Request {
 		return nil
 	}
 	k.mu.Lock()
-	s := k.wakeUp
-	k.mu.Unlock()
-	if s == nil {
-		k.armed.Store(false)
+	defer k.mu.Unlock()
+	if k.wakeUp == nil {
+		k.armed.Store(false) // before another goroutine grants the entry
 	}
-	return s
+	return k.wakeUp
 }
 
 // returnWakeUp ends the use of the entry for INTERRUPT.
 func (k *credits) returnWakeUp() {
-	k.armed.Store(false)
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.armed.Store(false)
 	k.giveUpWakeUpLocked()
 }
 

@@ -201,3 +201,60 @@ func TestWakeUpRefused(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A goroutine takes the entry for INTERRUPT and finds nothing in flight. Another goroutine posts a
+// polled request before the entry is returned, and finds the entry in use. INTERRUPT is sent for
+// that request.
+//
+// Source: [LWIO §Wakeup], [OP-93a]
+func TestWakeUpOfRequestPostedWhileEntryIsInUse(t *testing.T) {
+	c, pair := newFake(4, base.Polling, 0)
+	answered := postRead(t, c, 1)
+	pair.sent()
+	c.send.mu.Lock()
+	armed := make(chan bool, 1)
+	go func() { armed <- c.credits.arm() }()
+	waitFor(t, c, func() bool { return isRunning("postWakeUp") })
+	c.credits.mu.Lock() // in the way of the return of the entry
+	answered.request.block.Store(1)
+	if c.answers.scan() != 1 {
+		t.Error("the read is not answered")
+	}
+	c.send.mu.Unlock()
+	waitFor(t, c, func() bool { return isRunning("returnWakeUp") || len(armed) > 0 })
+	postRead(t, c, 1)
+	if c.credits.arm() {
+		t.Error("the entry was taken twice")
+	}
+	c.credits.mu.Unlock()
+	if !<-armed {
+		t.Error("the request is without a wake-up")
+	}
+	if list := pair.sent(); len(list) != 2 || list[1].Opcode != wire.OpInterrupt || list[1].Credits != 1 {
+		t.Errorf("%+v", list)
+	}
+}
+
+// An entry for INTERRUPT that is the last credit becomes an ordinary one also if no INTERRUPT was
+// sent in it.
+//
+// Source: [OP-93f]
+func TestLastCreditAfterWakeUpWithoutMessage(t *testing.T) {
+	c, pair := newFake(2, base.Polling, 0)
+	o := postRead(t, c, 1)
+	s := c.credits.takeWakeUp()
+	o.request.block.Store(1)
+	if c.answers.scan() != 1 || s == nil {
+		t.Fatal("the read is not answered")
+	}
+	pair.sent()
+	if err := c.credits.delta(change(-1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range pair.sent() {
+		answer(t, c, messageFor(h, 0, wire.NotifyCredit))
+	}
+	if c.credits.sendWakeUp(s) || freeRequestsOf(c) != 1 {
+		t.Errorf("%d credits are free", freeRequestsOf(c))
+	}
+}

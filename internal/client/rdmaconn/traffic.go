@@ -18,5 +18,9 @@ type traffic struct {
 // now is the time since the connection was made, in nanoseconds.
 func (t *traffic) now() int64 { return int64(time.Since(t.born)) }
 
-// inFlight is how many I/O requests were sent and not seen complete.
-func (t *traffic) inFlight() int64 { return t.sent.Load() - t.seen.Load() }
+// inFlight is how many I/O requests were sent and not seen complete. Requests that are sent and
+// answered meanwhile do not make the number too low, because seen is loaded first.
+func (t *traffic) inFlight() int64 {
+	seen := t.seen.Load()
+	return t.sent.Load() - seen
+}

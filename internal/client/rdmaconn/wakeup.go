@@ -9,23 +9,39 @@ import (
 // deviceBusy answers an INTERRUPT while another one waits.
 const deviceBusy = uint32(ntstatus.DeviceBusy)
 
-// arm asks the server for a wake-up by INTERRUPT, if polled requests are outstanding and no
-// INTERRUPT is. A poller that is about to sleep calls it, and looks once more after true.
+// arm asks the server for a wake-up by INTERRUPT. It does nothing while no polled request is
+// outstanding, or while an INTERRUPT is outstanding. A poller that is about to sleep calls arm, and
+// looks once more after true.
+//
+// A goroutine that has taken the entry for INTERRUPT may find that nothing is in flight. Another
+// goroutine may post a polled request before the entry is returned, and finds the entry in use. So
+// the first goroutine looks again after it has returned the entry.
 //
 // Source: [LWIO §Wakeup], [LWIO claim 21], [OP-93a], [OP-93b], [OP-93c], [OP-93f]
 func (k *credits) arm() bool {
-	if k.status.polled.empty() {
-		return false
+	for !k.status.polled.empty() {
+		s := k.takeWakeUp()
+		if s == nil {
+			return false
+		}
+		if k.sendWakeUp(s) {
+			return true
+		}
+		if k.life.IsDown() || k.send.count.inFlight() == 0 {
+			return false
+		}
 	}
-	s := k.takeWakeUp()
-	if s == nil {
-		return false
+	return false
+}
+
+// sendWakeUp sends INTERRUPT in the entry that takeWakeUp returned. False says that nothing was sent,
+// and that the entry is returned.
+func (k *credits) sendWakeUp(s *Request) bool {
+	if k.send.postWakeUp(s) {
+		return true
 	}
-	if !k.send.postWakeUp(s) {
-		k.armed.Store(false)
-		return false
-	}
-	return true
+	k.returnWakeUp()
+	return false
 }
 
 // postWakeUp sends INTERRUPT in the entry that is kept for it. It says how many I/O requests were
