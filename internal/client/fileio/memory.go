@@ -50,8 +50,9 @@ func (o *operation) reach(ctx context.Context, cn *rdmaconn.Conn) (err error) {
 	case o.same:
 	case o.segs != nil:
 		if o.list.parts == nil {
-			err = o.list.register(ctx, cn, o.segs, access)
-			o.leased = o.list.buffer
+			if err = o.list.register(ctx, cn, o.segs, access); err == nil {
+				o.leased = o.list.buffer
+			}
 		}
 	case o.leased != nil || o.mr != nil || o.shared != nil:
 	case o.buf != nil:

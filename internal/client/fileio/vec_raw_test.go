@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/netip"
+	"sync/atomic"
 	"testing"
 
 	"lwio/internal/client/base"
 	"lwio/internal/wire"
+	"lwio/rdma"
 )
 
 // cut cuts memory into segments of n bytes.
@@ -104,5 +107,68 @@ func testVecReadGivenUp(t *testing.T, on string) {
 	waitFor(t, func() bool { return !first.Busy() })
 	if !bytes.Equal(second.Bytes(), make([]byte, 4096)) {
 		t.Error("memory changed after the call had returned")
+	}
+}
+
+// failOnceProvider fails the registration of memory of one size once.
+type failOnceProvider struct {
+	rdma.Provider
+	size int
+	left *atomic.Int32 // registrations of that size until the one that fails
+}
+
+func (p failOnceProvider) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
+	a, err := p.Provider.OpenAdapter(ctx, local)
+	if err != nil {
+		return nil, err
+	}
+	return failOnceAdapter{a, p}, nil
+}
+
+type failOnceAdapter struct {
+	rdma.Adapter
+	p failOnceProvider
+}
+
+func (a failOnceAdapter) RegisterMemory(ctx context.Context, p []byte, access rdma.Access) (rdma.MemoryRegion, error) {
+	if len(p) == a.p.size && a.p.left.Add(-1) == 0 {
+		return nil, rdma.StatusInsufficientResources
+	}
+	return a.Adapter.RegisterMemory(ctx, p, access)
+}
+
+// A vectored operation fails if a segment cannot be registered, or is tried again with all segments.
+//
+// Source: [OP-80], [OP-83]
+func TestVecAfterFailedRegistration(t *testing.T) { onEach(t, testVecAfterFailedRegistration) }
+
+func testVecAfterFailedRegistration(t *testing.T, on string) {
+	const size = 4096
+	share := newFakeShare()
+	want := pattern(3 * size)
+	share.put("f", want)
+	share.put("g", nil)
+	s := newRawServer(t, on, share)
+	var left atomic.Int32
+	var providers []rdma.Provider
+	for _, p := range defaults() {
+		providers = append(providers, failOnceProvider{p, size, &left})
+	}
+	c := s.connect(base.Config{Providers: providers})
+	f, g := openOn(t, c, "f"), openOn(t, c, "g")
+	got := make([]byte, len(want))
+	for range 2 { // the first time the files are registered at the server
+		clear(got)
+		left.Store(2)
+		if n, err := f.ReadVec(t.Context(), cut(got, size), 0); left.Load() > 0 || err == nil && (n != len(got) || !bytes.Equal(got, want)) {
+			t.Errorf("read: %d, %v", n, err)
+		}
+		left.Store(2)
+		if n, err := g.WriteVec(t.Context(), cut(want, size), 0); left.Load() > 0 || err == nil && (n != len(want) || !bytes.Equal(share.files["g"].content(), want)) {
+			t.Errorf("write: %d, %v", n, err)
+		}
+	}
+	if !c.Transport().RDMA() {
+		t.Error(c.Transport())
 	}
 }

@@ -29,8 +29,13 @@ type segmentPart struct {
 	at, n int
 }
 
-// register adds the segments, empty ones excepted.
-func (l *segmentList) register(ctx context.Context, c *rdmaconn.Conn, segs [][]byte, access rdma.Access) error {
+// register adds the segments, empty ones excepted. After an error the list is as before.
+func (l *segmentList) register(ctx context.Context, c *rdmaconn.Conn, segs [][]byte, access rdma.Access) (err error) {
+	defer func() {
+		if err != nil {
+			l.Close()
+		}
+	}()
 	l.parts = make([]segmentPart, 0, len(segs))
 	for _, p := range segs {
 		if len(p) == 0 {
