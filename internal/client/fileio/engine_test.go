@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"testing"
@@ -186,10 +187,26 @@ func testHeadersFollowFieldMatrix(t *testing.T, on string) {
 	}
 }
 
+// waitLimit bounds the waits of tests, and testLimit a test without the time limits of requests.
+const (
+	waitLimit = 30 * time.Second
+	testLimit = 3 * time.Minute
+)
+
+// limitTest ends the program with the stacks of all goroutines if the test is not over after
+// testLimit.
+func limitTest(t *testing.T) {
+	limit := time.AfterFunc(testLimit, func() {
+		debug.SetTraceback("all")
+		panic(t.Name() + ": a wait does not end")
+	})
+	t.Cleanup(func() { limit.Stop() })
+}
+
 // waitFor polls until something that another goroutine does has happened.
 func waitFor(t *testing.T, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(waitLimit); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it never happened")
 		}

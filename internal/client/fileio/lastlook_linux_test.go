@@ -66,7 +66,10 @@ func TestPollerLooksBetweenInterruptAndSleep(t *testing.T) {
 	}
 	c := s.connect(base.Config{Timeout: 2 * time.Minute, Providers: []rdma.Provider{fault.Wrap(regionProvider{shm.New(nil), regions}, &fault.Config{Fault: between})}})
 	f := openOn(t, c, "f")
-	for interrupts.Load() == 0 {
+	for end := time.Now().Add(waitLimit); interrupts.Load() == 0; {
+		if c.Live() == nil || time.Now().After(end) {
+			t.Fatalf("no poller fell asleep: %v", c.Transport())
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // before the watchdog looks
 		held.Store(nil)
 		answered := time.AfterFunc(100*time.Millisecond, func() {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"lwio/internal/client/base"
 	"lwio/internal/ntstatus"
@@ -125,9 +126,13 @@ func (s *rawServer) dial(cfg *base.Config) (*Client, error) {
 	return c, err
 }
 
-// connect makes a client that has RDMA.
+// connect makes a client that has RDMA. A test without the time limits of requests has a limit of
+// its own.
 func (s *rawServer) connect(cfg base.Config) *Client {
 	s.t.Helper()
+	if cfg.Timeout >= time.Hour {
+		limitTest(s.t)
+	}
 	c, err := s.dial(&cfg)
 	if err != nil {
 		s.t.Fatal(err)

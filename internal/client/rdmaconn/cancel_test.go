@@ -166,11 +166,7 @@ func TestExpiredHasItsErrorFirst(t *testing.T) {
 			c.Watch()
 		}
 	}()
-	for s.load().state() != requestAbandoned {
-		if c.IsDown() {
-			t.Fatal(c.Err())
-		}
-	}
+	waitFor(t, c, func() bool { return s.load().state() == requestAbandoned })
 	answer(t, c, messageFor(read, 1, 0))
 	if c.GiveUp(&o.Ticket) || !errors.Is(o.err, ErrTimeout) {
 		t.Errorf("%v", o.err)

@@ -181,9 +181,7 @@ func TestWatchdogLooksInTime(t *testing.T) {
 	const timeout = 2 * time.Second
 	begun := time.Now()
 	c := dialSilent(t, iwarp.New(nil), ConnConfig{Timeout: timeout})
-	for c.count.ticks.Load() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	waitFor(t, c, func() bool { return c.count.ticks.Load() > 0 })
 	if d := time.Since(begun); d < timeout/WatchParts {
 		t.Errorf("it looks after %v already", d)
 	}
@@ -204,16 +202,14 @@ func TestControlCallGivenUp(t *testing.T) {
 		if _, err := c.Register(ctx, [24]byte{}, 0); !errors.Is(err, errFake) || freeRequestsOf(c) != 2 || c.Pending() != 0 {
 			t.Errorf("%v, %d free, %d pending", err, freeRequestsOf(c), c.Pending())
 		}
-		registered := make(chan error)
+		registered := make(chan error, 2)
 		for range 2 {
 			go func() {
 				_, err := c.Register(t.Context(), [24]byte{}, 0)
 				registered <- err
 			}()
 		}
-		for freeRequestsOf(c) != 0 {
-			runtime.Gosched()
-		}
+		waitFor(t, c, func() bool { return freeRequestsOf(c) == 0 })
 		if _, err := c.Register(ctx, [24]byte{}, 0); !errors.Is(err, errFake) {
 			t.Errorf("without a credit: %v", err)
 		}
@@ -232,14 +228,12 @@ func TestControlCallGivenUp(t *testing.T) {
 func TestControlCallExpires(t *testing.T) {
 	onEach(t, func(t *testing.T, p rdma.Provider) {
 		c := dialSilent(t, p, ConnConfig{Timeout: time.Hour})
-		registered := make(chan error)
+		registered := make(chan error, 1)
 		go func() {
 			_, err := c.Register(t.Context(), [24]byte{}, 0)
 			registered <- err
 		}()
-		for c.table.entries[0].load().state() != requestPending {
-			runtime.Gosched()
-		}
+		waitFor(t, c, func() bool { return c.table.entries[0].load().state() == requestPending })
 		for range WatchParts + 1 {
 			c.Watch()
 		}
