@@ -38,7 +38,8 @@ const (
 type Config struct {
 	// Dir is the directory to serve; "" means a temporary one.
 	Dir string
-	// Backend is served instead of a directory, if it is set.
+	// Backend is served instead of a directory, if it is set. The server closes it, also if the start
+	// fails.
 	Backend vfs.Backend
 	// ReadOnly makes the share read-only.
 	ReadOnly bool
@@ -123,6 +124,20 @@ func (s *Server) start(cfg *Config) (err error) {
 			return err
 		}
 	}
+	defer func() {
+		if err != nil && s.fs == nil {
+			backend.Close()
+		}
+	}()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			l.Close()
+		}
+	}()
 	s.fs, err = vfs.New(vfs.Config{Shares: []vfs.Share{{Name: Share, Backend: backend, ReadOnly: cfg.ReadOnly}}, Logger: cfg.Logger})
 	if err != nil {
 		return err
@@ -138,10 +153,6 @@ func (s *Server) start(cfg *Config) (err error) {
 		FS: s.fs, Lookup: server.Users{User: s.password}.Lookup, Providers: providers,
 		AllowMD5: cfg.AllowMD5, ImmediateData: cfg.ImmediateData, Limits: cfg.Limits, Logger: cfg.Logger,
 	})
-	if err != nil {
-		return err
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
