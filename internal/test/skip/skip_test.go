@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"net"
 	"os"
 	"path"
 	"path/filepath"
@@ -25,6 +26,23 @@ func TestTableAcceptsByPackageAndReason(t *testing.T) {
 	}
 	if accepts(table, "p/q", "always") {
 		t.Error("an entry of another package accepts")
+	}
+}
+
+// A host has the right to mount and the IPv6 loopback only if the system shows them.
+func TestConditionsReadTheHost(t *testing.T) {
+	for status, want := range map[string]bool{
+		"Name:\tx\nCapEff:\t0000000000200000\nCapBnd:\t0\n":                true,
+		"Name:\tx\nCapEff:\t00000000ffdfffff\nCapBnd:\t0000000000200000\n": false,
+		"Name:\tx\n": false, "": false,
+	} {
+		if got := hasCapability(status, capSysAdmin); got != want {
+			t.Errorf("%q: %t", status, got)
+		}
+	}
+	four, six := &net.IPNet{IP: net.IPv4(127, 0, 0, 1)}, &net.IPNet{IP: net.IPv6loopback}
+	if hasIPv6Loopback([]net.Addr{four}) || !hasIPv6Loopback([]net.Addr{four, six}) {
+		t.Error("the IPv6 loopback")
 	}
 }
 
