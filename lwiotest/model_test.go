@@ -160,7 +160,7 @@ type client struct {
 	f       *lwio.File
 	second  *lwio.File     // another open of the file, which the server keeps on SMB; or nil
 	buf     *lwio.Buffer   // or nil
-	spoiled []*lwio.Buffer // in doubt
+	spoiled []*lwio.Buffer // their contents are unknown
 	used    int            // bytes of buf, by the operations that are being prepared
 	before  uint64         // connections lost before the last operations
 	lost    uint64         // and after them

@@ -223,17 +223,17 @@ func TestCopyFailsWhenTheServerEnds(t *testing.T) {
 	wantNames(t, s.dir, "dst")
 }
 
-// doubtfulTree is the local file system with commits whose outcome is unknown.
-type doubtfulTree struct{ localTree }
+// uncertainTree is the local file system with commits whose outcome is unknown.
+type uncertainTree struct{ localTree }
 
-type doubtfulFile struct{ pendingFile }
+type uncertainFile struct{ pendingFile }
 
-func (d doubtfulTree) Create(ctx context.Context, name string) (pendingFile, error) {
+func (d uncertainTree) Create(ctx context.Context, name string) (pendingFile, error) {
 	f, err := d.localTree.Create(ctx, name)
-	return doubtfulFile{f}, err
+	return uncertainFile{f}, err
 }
 
-func (d doubtfulFile) Commit(ctx context.Context) error {
+func (d uncertainFile) Commit(ctx context.Context) error {
 	return errors.Join(d.pendingFile.Commit(ctx), lwio.ErrUncertain)
 }
 
@@ -243,8 +243,8 @@ func TestUnknownCommitPromisesNothing(t *testing.T) {
 	dir := t.TempDir()
 	write(t, []byte("content"), dir, "src")
 	j := &copyJob{bar: newProgress(io.Discard)}
-	_, file := j.file(t.Context(), localTree{}, filepath.Join(dir, "src"), doubtfulTree{}, filepath.Join(dir, "dst"))
-	stream := j.fromStream(t.Context(), strings.NewReader("content"), &place{tree: doubtfulTree{}, name: filepath.Join(dir, "dst")})
+	_, file := j.file(t.Context(), localTree{}, filepath.Join(dir, "src"), uncertainTree{}, filepath.Join(dir, "dst"))
+	stream := j.fromStream(t.Context(), strings.NewReader("content"), &place{tree: uncertainTree{}, name: filepath.Join(dir, "dst")})
 	for _, err := range []error{file, stream} {
 		if !errors.Is(err, lwio.ErrUncertain) || !strings.Contains(err.Error(), "dst is as it was, or the copy)") {
 			t.Errorf("the copy ended with %v", err)

@@ -20,12 +20,12 @@ import (
 
 // whole is the state of an operation that is sent in parts.
 type whole struct {
-	cut    int      // bytes that were cut off as parts
-	parts  int      // that are not over
-	stripe int      // bytes of a part at most; 0 before the first is cut, or for no limit
-	wrong  error    // of the part that ended at done
-	doubt  bool     // the outcome of some part is unknown
-	run    *pageRun // of a WriteSame, made when a part is sent as a plain write; all parts share it
+	cut       int      // bytes that were cut off as parts
+	parts     int      // that are not over
+	stripe    int      // bytes of a part at most; 0 before the first is cut, or for no limit
+	wrong     error    // of the part that ended at done
+	uncertain bool     // the outcome of some part is unknown
+	run       *pageRun // of a WriteSame, made when a part is sent as a plain write; all parts share it
 }
 
 // part returns the size of the next part of o on cn, or over SMB where cn is nil, in bytes. It
@@ -185,7 +185,7 @@ func (q *queue) ended(x *operation, err error) {
 
 // wentWrong notes that an operation in parts failed at byte at. Its uncut rest is not sent.
 func (q *queue) wentWrong(o *operation, at int, err error) {
-	o.doubt = o.doubt || base.IsUncertain(err)
+	o.uncertain = o.uncertain || base.IsUncertain(err)
 	if o.wrong == nil || at < o.done {
 		o.done, o.wrong = at, err
 	}
@@ -212,7 +212,7 @@ func (q *queue) endWhole(o *operation) {
 	switch {
 	case err == nil:
 		o.done = o.size
-	case !base.IsUncertain(err) && (o.doubt || o.write && o.moved+o.smb.moved > o.done && !isRefusal(err)):
+	case !base.IsUncertain(err) && (o.uncertain || o.write && o.moved+o.smb.moved > o.done && !isRefusal(err)):
 		err = base.Uncertain(err)
 	}
 	q.finish(o, err)

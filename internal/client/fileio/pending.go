@@ -20,9 +20,9 @@ type PendingFile struct {
 	*File
 	final string
 
-	mu    sync.Mutex // guards the following fields
-	done  bool       // committed or closed
-	doubt bool       // the server was asked for the final name, and it is unknown whether it gave it
+	mu        sync.Mutex // guards the following fields
+	done      bool       // committed or closed
+	uncertain bool       // the server was asked for the final name, and the outcome is unknown
 }
 
 // CreatePending implements lwio.Client.CreatePending.
@@ -75,7 +75,7 @@ func (p *PendingFile) Commit(ctx context.Context) error {
 		return base.Wrap("commit", p.final, fs.ErrClosed)
 	}
 	if err := p.ordered(ctx, p.rename); err != nil {
-		if p.doubt {
+		if p.uncertain {
 			err = base.Uncertain(err)
 		}
 		return base.Wrap("commit", p.final, err)
@@ -87,12 +87,12 @@ func (p *PendingFile) Commit(ctx context.Context) error {
 	return nil
 }
 
-// rename renames the file, or ensures that it is deleted when it is closed, unless there
-// is doubt whether it is renamed. Calls that were given up before have been answered.
+// rename renames the file, or ensures that it is deleted when it is closed. A file is not deleted
+// while the outcome of its rename is unknown. Calls that were given up before have been answered.
 func (p *PendingFile) rename(ctx context.Context) error {
-	if p.doubt {
+	if p.uncertain {
 		named, err := p.hasName(ctx)
-		if p.doubt = err != nil; named || p.doubt {
+		if p.uncertain = err != nil; named || p.uncertain {
 			return err
 		}
 	}
@@ -111,10 +111,10 @@ func (p *PendingFile) rename(ctx context.Context) error {
 		if e == nil {
 			named, e = p.hasName(ctx)
 		}
-		switch p.doubt = e != nil; {
+		switch p.uncertain = e != nil; {
 		case named:
 			return nil // it was renamed before it was given up
-		case p.doubt:
+		case p.uncertain:
 			return err
 		}
 	}
