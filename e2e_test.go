@@ -367,7 +367,7 @@ func TestFallsBackToSMBUnlessRDMARequired(t *testing.T) {
 	}
 }
 
-func TestDialErrors(t *testing.T) {
+func TestDialErrorsNameTheCause(t *testing.T) {
 	s := lwiotest.NewServer(t, nil)
 	if _, err := lwio.Dial(t.Context(), strings.Replace(s.URL(), s.Password(), "wrong", 1), nil); !errors.Is(err, fs.ErrPermission) ||
 		!strings.Contains(err.Error(), "wrong user name or password") || strings.Contains(err.Error(), s.Password()) {
@@ -429,7 +429,7 @@ func TestClosedClient(t *testing.T) {
 // A request that the client itself refuses is not reported as a refusal of the server.
 //
 // Source: [OP-92c]
-func TestRefusedHere(t *testing.T) {
+func TestRefusalByClientIsNotServerError(t *testing.T) {
 	onEachTransport(t, func(t *testing.T, _ *lwiotest.Server, c *lwio.Client) {
 		put(t, c, "f", random(10, 1))
 		f, err := c.OpenFile(t.Context(), "f", os.O_RDWR, 0)
@@ -461,7 +461,7 @@ func TestRefusedHere(t *testing.T) {
 }
 
 // The server goes away in the middle of everything.
-func TestServerGone(t *testing.T) {
+func TestCallsFailWhenServerIsGone(t *testing.T) {
 	onEachTransport(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
 		put(t, c, "f", random(1<<20, 1))
 		f, err := c.OpenFile(t.Context(), "f", os.O_RDWR, 0)

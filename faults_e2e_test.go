@@ -197,10 +197,10 @@ func TestFaultsFromSeed(t *testing.T) {
 	})
 }
 
-// TestMixedOrders: nothing depends on an order that the rules do not give.
+// TestFilesWorkInAnyCompletionOrder: nothing depends on an order that the rules do not give.
 //
 // Source: [ND QueuePair §Ordering]
-func TestMixedOrders(t *testing.T) {
+func TestFilesWorkInAnyCompletionOrder(t *testing.T) {
 	onEachFabric(t, func(t *testing.T, wrap func(*fault.Config) (client, server rdma.Provider)) {
 		for seed := uint64(1); seed <= 3; seed++ {
 			client, server := wrap(&fault.Config{Shuffle: seed})

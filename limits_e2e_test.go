@@ -13,7 +13,7 @@ import (
 )
 
 // The server throttles the reads and writes of a user, over SMB as over RDMA.
-func TestByteRate(t *testing.T) {
+func TestByteRateThrottlesReadsAndWrites(t *testing.T) {
 	run := func(name string, cfg lwio.Config) {
 		t.Run(name, func(t *testing.T) {
 			s := lwiotest.NewServer(t, &lwiotest.Config{Limits: server.Limits{ByteRate: 1 << 20, ByteBurst: 4096}})

@@ -75,7 +75,7 @@ func must(t *testing.T, err error) {
 // A range that one client has locked, another cannot read or write, by any call.
 //
 // Source: [MS-SMB2 3.3.5.14], [OP-115]
-func TestLockedOut(t *testing.T) {
+func TestLockedRangeRefusesOtherClient(t *testing.T) {
 	twoOnEachTransport(t, func(t *testing.T, a, b *lwio.File, _ *lwio.Client) {
 		ctx := t.Context()
 		r := lwio.Range{Off: 2 << 20, Len: 1000}
@@ -132,7 +132,7 @@ func TestLockedOut(t *testing.T) {
 // Waits for locks, and the causes that end them.
 //
 // Source: [MS-SMB2 3.3.5.14.2], [MS-SMB2 3.3.5.10]
-func TestLockEnds(t *testing.T) {
+func TestUnlockCloseAndSessionEndReleaseLock(t *testing.T) {
 	twoOnEachTransport(t, func(t *testing.T, a, b *lwio.File, ca *lwio.Client) {
 		ctx := t.Context()
 		all := lwio.Range{Len: math.MaxUint64}
@@ -190,7 +190,7 @@ func TestLockEnds(t *testing.T) {
 // that was written before Unlock is missed by the next client that locks.
 //
 // Source: [OP-115]
-func TestLockedCounter(t *testing.T) {
+func TestLockedCounterLosesNoUpdate(t *testing.T) {
 	s := lwiotest.NewServer(t, nil)
 	if err := os.WriteFile(filepath.Join(s.Dir, "f"), make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)

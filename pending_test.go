@@ -17,7 +17,7 @@ import (
 )
 
 // A pending file is there in whole or not at all.
-func TestPendingFile(t *testing.T) {
+func TestPendingFileAppearsWholeOrNotAtAll(t *testing.T) {
 	onEachTransport(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
 		ctx := t.Context()
 		if err := c.Mkdir(ctx, "d", 0o755); err != nil {

@@ -136,9 +136,9 @@ func (s *slowSink) WriteChunk(ctx context.Context, _ []byte, off int64) error {
 	return nil
 }
 
-// TestTransferWaitsForWhatIsInFlight fails one chunk while another chunk is being written:
+// TestTransferWaitsForChunksInFlight fails one chunk while another chunk is being written:
 // the transfer waits for the other chunk and begins no further one.
-func TestTransferWaitsForWhatIsInFlight(t *testing.T) {
+func TestTransferWaitsForChunksInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		content := randomBytes(5 * chunkSize)
 		sink := &slowSink{ended: errors.New("not waited for")}

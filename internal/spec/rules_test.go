@@ -57,7 +57,7 @@ func TestHostileCasesHaveRules(t *testing.T) {
 	all := listed.String() + ";"
 	for _, test := range []string{
 		"server.TestViolationsEndConnection", "server.TestDefectiveAuthIsRefused", "server.TestUnexpectedCreditEndsConnection",
-		"fileio.TestAuthRefusals", "fileio.TestHostileAnswers", "fileio.TestHostileStatusBlocks", "fileio.TestNegotiateRefusals",
+		"fileio.TestClientRefusesWrongAuthAnswer", "fileio.TestHostileAnswerEndsConnection", "fileio.TestHostileStatusBlocks", "fileio.TestNegotiateRefusals",
 	} {
 		pkg, name, _ := strings.Cut(test, ".")
 		rows := 0

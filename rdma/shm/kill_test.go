@@ -192,7 +192,7 @@ func kill(t *testing.T) {
 }
 
 // The other process is killed while it starts and connects. Source: design decision 11
-func TestKilledEarly(t *testing.T) {
+func TestPeerKilledDuringConnectLeaksNothing(t *testing.T) {
 	rounds := 60
 	if testing.Short() || raceEnabled {
 		rounds = 4

@@ -210,9 +210,9 @@ func testBufferOfWriteGivenUp(t *testing.T, on string) {
 // SMB.
 //
 // Source: [OP-56], [OP-113]
-func TestBusyBufferIsRefusedOverSMB(t *testing.T) { onEach(t, testBufferInDoubtOverSMB) }
+func TestBusyBufferIsRefusedOverSMB(t *testing.T) { onEach(t, testBusyBufferIsRefusedOverSMB) }
 
-func testBufferInDoubtOverSMB(t *testing.T, on string) {
+func testBusyBufferIsRefusedOverSMB(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(100_000))
 	share.put("g", pattern(100_000))

@@ -72,10 +72,10 @@ func TestCommitUnanswered(t *testing.T) {
 	}
 }
 
-// TestCommitAgain commits a file again of which it is unknown whether it has its name: its
+// TestSecondCommitSettlesUnknownOutcome commits a file again of which it is unknown whether it has its name: its
 // outcome stays unknown until the server has reported it, and the file is not deleted
 // meanwhile if it has the name.
-func TestCommitAgain(t *testing.T) {
+func TestSecondCommitSettlesUnknownOutcome(t *testing.T) {
 	for name, test := range map[string]struct {
 		done    bool  // the first time, after all
 		keeping error // the last time

@@ -584,9 +584,9 @@ func testCloseWhileReading(t *testing.T, on string) {
 
 // A closed connection does not count as lost, and calls after the close name the close
 // as their cause.
-func TestAfterClose(t *testing.T) { onEach(t, testAfterClose) }
+func TestCallsAfterCloseNameTheClose(t *testing.T) { onEach(t, testCallsAfterCloseNameTheClose) }
 
-func testAfterClose(t *testing.T, on string) {
+func testCallsAfterCloseNameTheClose(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(1000))
 	s := newRawServer(t, on, share)

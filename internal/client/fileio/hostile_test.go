@@ -19,9 +19,9 @@ import (
 // A server that gets AUTH wrong is never used, and the client says why.
 //
 // Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-45] to [OP-50j]
-func TestAuthRefusals(t *testing.T) { onEach(t, testAuthRefusals) }
+func TestClientRefusesWrongAuthAnswer(t *testing.T) { onEach(t, testClientRefusesWrongAuthAnswer) }
 
-func testAuthRefusals(t *testing.T, on string) {
+func testClientRefusesWrongAuthAnswer(t *testing.T, on string) {
 	type set func(s *rawServer)
 	params := func(f func(p *wire.AuthParams)) set { return func(s *rawServer) { s.params = f } }
 	signed := func(f func(b []byte) []byte) set { return func(s *rawServer) { s.signed = f } }
@@ -130,9 +130,9 @@ func testAuthWithMD5Allowed(t *testing.T, on string) {
 }
 
 // Source: [OP-44]
-func TestAuthSilence(t *testing.T) { onEach(t, testAuthSilence) }
+func TestDialFailsWithoutAuthAnswer(t *testing.T) { onEach(t, testDialFailsWithoutAuthAnswer) }
 
-func testAuthSilence(t *testing.T, on string) {
+func testDialFailsWithoutAuthAnswer(t *testing.T, on string) {
 	s := newRawServer(t, on, newFakeShare())
 	s.handle = func(*rawConn, wire.Header, []byte) bool { return true }
 	_, err := s.dial(&base.Config{RequireRDMA: true, Timeout: 100 * time.Millisecond})
@@ -178,7 +178,7 @@ func TestNegotiateRefusals(t *testing.T) {
 // The next address is tried when one does not answer.
 //
 // Source: [OP-40]
-func TestNextInstance(t *testing.T) {
+func TestNextAddressIsTriedAfterFailure(t *testing.T) {
 	s := newRawServer(t, "iwarp", newFakeShare())
 	good := s.sess.offers[0].Instances[0]
 	bad := wire.NetAddress{HostAddress: good.HostAddress, Discriminator: []byte{0, 1}}
@@ -189,9 +189,9 @@ func TestNextInstance(t *testing.T) {
 // A message that no server may send ends the connection, and nothing else.
 //
 // Source: [OP-73], [OP-69], [OP-20]
-func TestHostileAnswers(t *testing.T) { onEach(t, testHostileAnswers) }
+func TestHostileAnswerEndsConnection(t *testing.T) { onEach(t, testHostileAnswerEndsConnection) }
 
-func testHostileAnswers(t *testing.T, on string) {
+func testHostileAnswerEndsConnection(t *testing.T, on string) {
 	for name, answer := range map[string]func(c *rawConn, h wire.Header){
 		"unknown cookie":              func(c *rawConn, _ wire.Header) { c.status(1<<63|9999, 1, 0) },
 		"cookie of an unused request": func(c *rawConn, h wire.Header) { c.status(h.Cookie+1, 1, 0) },

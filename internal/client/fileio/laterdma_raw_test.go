@@ -79,7 +79,7 @@ func testRDMAConnectionComesAfterDial(t *testing.T, on string) {
 
 // A client that is not to replace connections does not try again either, and one whose
 // SMB session ends gives it up.
-func TestNoRDMAForGood(t *testing.T) {
+func TestNoReconnectWhenRefusedOrSessionLost(t *testing.T) {
 	share := newFakeShare()
 	s := newRawServer(t, "iwarp", share)
 	s.away(true)
@@ -101,9 +101,9 @@ func TestNoRDMAForGood(t *testing.T) {
 }
 
 // When Close of a client returns, all goroutines of the client have ended.
-func TestCloseAtOnce(t *testing.T) { onEach(t, testCloseAtOnce) }
+func TestCloseEndsAllGoroutines(t *testing.T) { onEach(t, testCloseEndsAllGoroutines) }
 
-func testCloseAtOnce(t *testing.T, on string) {
+func testCloseEndsAllGoroutines(t *testing.T, on string) {
 	share := newFakeShare()
 	s := newRawServer(t, on, share)
 	c := s.connect(base.Config{ReconnectTimeout: time.Hour})

@@ -13,7 +13,7 @@ import (
 // that were given up over SMB and are not answered; only as long as its context allows.
 //
 // Source: [OP-115], [MS-SMB2 3.2.4.24]
-func TestOrderedWaitsForWhatWasGivenUp(t *testing.T) {
+func TestOrderedCallWaitsForAbandonedChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		share := newFakeShare()
 		share.put("f", []byte("long"))

@@ -75,9 +75,9 @@ func testPolledMessages(t *testing.T, on string) {
 // the answer wakes it. No other goroutine asks for the same.
 //
 // Source: [LWIO §Wakeup], [LWIO claim 21], [OP-93a], [OP-93c], [OP-93f]
-func TestWakeUp(t *testing.T) { onEach(t, testWakeUp) }
+func TestAnswerWakesSleepingPoller(t *testing.T) { onEach(t, testAnswerWakesSleepingPoller) }
 
-func testWakeUp(t *testing.T, on string) {
+func testAnswerWakesSleepingPoller(t *testing.T, on string) {
 	want := pattern(10_000)
 	s := pollingServer(t, on, map[string][]byte{"f": want})
 	s.grant = 8
@@ -371,9 +371,9 @@ func testPollingWithFewCredits(t *testing.T, on string) {
 
 // Polling and messages answer the same requests, with data in memory before either,
 // the goroutine that waits and however.
-func TestMixedWaiters(t *testing.T) { onEach(t, testMixedWaiters) }
+func TestPollersAndSleepersGetTheirData(t *testing.T) { onEach(t, testPollersAndSleepersGetTheirData) }
 
-func testMixedWaiters(t *testing.T, on string) {
+func testPollersAndSleepersGetTheirData(t *testing.T, on string) {
 	want := pattern(1 << 20)
 	for _, mode := range []base.CompletionMode{base.Adaptive, base.Polling, base.Interrupt} {
 		t.Run(mode.String(), func(t *testing.T) {

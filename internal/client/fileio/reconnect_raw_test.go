@@ -155,9 +155,9 @@ func testServerWithoutReplayCache(t *testing.T, on string) {
 // is RDMA again they use it.
 //
 // Source: [OP-112]
-func TestAwayAndBack(t *testing.T) { onEach(t, testAwayAndBack) }
+func TestCallsUseSMBUntilRDMAIsBack(t *testing.T) { onEach(t, testCallsUseSMBUntilRDMAIsBack) }
 
-func testAwayAndBack(t *testing.T, on string) {
+func testCallsUseSMBUntilRDMAIsBack(t *testing.T, on string) {
 	s := cutting(t, on)
 	c := s.connect(base.Config{ReconnectTimeout: 20 * time.Millisecond})
 	f, g := openOn(t, c, "f"), openOn(t, c, "g")
@@ -237,9 +237,9 @@ func testWaitingEnds(t *testing.T, on string) {
 }
 
 // The loss of the SMB session ends all connections, and no call reconnects any more.
-func TestSessionLost(t *testing.T) { onEach(t, testSessionLost) }
+func TestSessionLossEndsReconnection(t *testing.T) { onEach(t, testSessionLossEndsReconnection) }
 
-func testSessionLost(t *testing.T, on string) {
+func testSessionLossEndsReconnection(t *testing.T, on string) {
 	s := cutting(t, on)
 	c := s.connect(base.Config{ReconnectTimeout: time.Hour, RequireRDMA: true})
 	f, g := openOn(t, c, "f"), openOn(t, c, "g")
@@ -322,13 +322,12 @@ func testSyncWaitsForReplay(t *testing.T, on string) {
 	}
 }
 
-// A write of a batch that was sent, and cannot be sent again because its buffer is in
-// doubt, is uncertain.
+// A sent write of a batch is uncertain if it cannot be replayed because its buffer is busy.
 //
 // Source: [OP-112], [OP-113]
-func TestReplayOfABusyBuffer(t *testing.T) { onEach(t, testReplayInDoubt) }
+func TestWriteOfBusyBufferIsNotReplayed(t *testing.T) { onEach(t, testWriteOfBusyBufferIsNotReplayed) }
 
-func testReplayInDoubt(t *testing.T, on string) {
+func testWriteOfBusyBufferIsNotReplayed(t *testing.T, on string) {
 	s := cutting(t, on)
 	s.echoes = true
 	cut, held := s.handle, make(chan func(), 1)
@@ -361,9 +360,11 @@ func testReplayInDoubt(t *testing.T, on string) {
 // on being used by reference as it is; one that is made meanwhile waits for that connection.
 //
 // Source: [OP-91], [OP-113]
-func TestBuffersGoOn(t *testing.T) { onEach(t, testBuffersGoOn) }
+func TestBufferIsRegisteredOnNewConnection(t *testing.T) {
+	onEach(t, testBufferIsRegisteredOnNewConnection)
+}
 
-func testBuffersGoOn(t *testing.T, on string) {
+func testBufferIsRegisteredOnNewConnection(t *testing.T, on string) {
 	s := cutting(t, on)
 	c := s.connect(base.Config{ReconnectTimeout: time.Hour})
 	f := openOn(t, c, "f")

@@ -239,9 +239,9 @@ func (s *textServer) write(opcode, flags byte, p []byte) uint64 {
 // Source: [LWIO §Connection Authentication], [LWIO §File Registration], [LWIO §Read], [LWIO §Write], [LWIO §Vectored Read],
 // [LWIO §Vectored Write], [LWIO §Wakeup], [LWIO §Close], [LWIO §Cancel], [OP-11], [OP-12], [OP-21], [OP-23], [OP-28], [OP-45],
 // [OP-46b], [OP-47], [OP-60], [OP-61b], [OP-75], [OP-76], [OP-80], [OP-89], [OP-93a]
-func TestTextServer(t *testing.T) { onEach(t, testTextServer) }
+func TestClientWorksWithServerOfTheText(t *testing.T) { onEach(t, testClientWorksWithServerOfTheText) }
 
-func testTextServer(t *testing.T, on string) {
+func testClientWorksWithServerOfTheText(t *testing.T, on string) {
 	for _, mode := range []base.CompletionMode{base.Interrupt, base.Polling, base.Adaptive} {
 		t.Run(mode.String(), func(t *testing.T) { talkText(t, on, mode) })
 	}

@@ -25,9 +25,9 @@ func cut(p []byte, n int) (segs [][]byte) {
 // messages as hold it.
 //
 // Source: [LWIO §Vectored Read], [LWIO §Vectored Write], [OP-60b], [OP-61], [OP-80], [OP-83]
-func TestVecMessages(t *testing.T) { onEach(t, testVecMessages) }
+func TestVecUsesFewestMessages(t *testing.T) { onEach(t, testVecUsesFewestMessages) }
 
-func testVecMessages(t *testing.T, on string) {
+func testVecUsesFewestMessages(t *testing.T, on string) {
 	share := newFakeShare()
 	want := pattern(2 << 20)
 	share.put("f", want)

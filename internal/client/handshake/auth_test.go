@@ -59,7 +59,7 @@ func TestAuthNoncesDiffer(t *testing.T) {
 }
 
 // Source: [OP-46b]
-func TestNoKey(t *testing.T) {
+func TestAuthWithoutKeyIsRefused(t *testing.T) {
 	a, m := begun(t, nil, true)
 	if m.sent.Keyed != nil {
 		t.Error("a keyed signature without a key")
@@ -113,7 +113,7 @@ func (r *reply) bytes(t testing.TB, m *Auth) []byte {
 }
 
 // Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-46b]
-func TestRightServer(t *testing.T) {
+func TestAnswerOfRightServerIsAccepted(t *testing.T) {
 	for _, key := range [][]byte{appKey, nil} {
 		_, m := begun(t, key, key == nil)
 		r := replyTo(m)
@@ -132,7 +132,7 @@ func TestRightServer(t *testing.T) {
 }
 
 // Source: [LWIO claim 12], [OP-46] to [OP-50j], [OP-112]
-func TestWrongServer(t *testing.T) {
+func TestAnswerOfWrongServerIsRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(r *reply)
 		want   Fault
@@ -169,7 +169,7 @@ func TestWrongServer(t *testing.T) {
 }
 
 // Source: [OP-46b]
-func TestCutAnswer(t *testing.T) {
+func TestCutAnswerIsRefused(t *testing.T) {
 	_, m := begun(t, appKey, false)
 	whole := replyTo(m).bytes(t, m)
 	for n := range whole {

@@ -102,7 +102,7 @@ func TestDomainErrorsNameTheFabric(t *testing.T) {
 // Keys differ from each other, and no bit is constant.
 //
 // Source: [RFC 5042 §6.1.1]
-func TestKeysDiffer(t *testing.T) {
+func TestKeysDifferInEveryBit(t *testing.T) {
 	var a, b Keys
 	seen := make(map[uint64]bool)
 	ones, zeros := uint64(0), uint64(0)
