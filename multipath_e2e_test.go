@@ -355,7 +355,7 @@ func TestBatchAndSegmentsOverAll(t *testing.T) {
 				defer b.Close()
 				for i, do := range []func(f *lwio.File, p []byte, off int64, tag uint64) error{b.WriteAt, b.ReadAt} {
 					before := count.least(conns)
-					deal(t, b, n, func(k int) error {
+					doAll(t, b, n, func(k int) error {
 						return do(f, [][]byte{want, got}[i][k*size:][:size], int64(k*size), 0)
 					})
 					if n := count.least(conns) - before; n < 8 {
@@ -384,7 +384,7 @@ func TestBatchAndSegmentsOverAll(t *testing.T) {
 					t.Errorf("%d, %v", n, err)
 				}
 				used := count.used()
-				deal(t, b, 16, func(k int) error { return b.ReadAt(f, got[k*512:][:512], int64(k), 0) })
+				doAll(t, b, 16, func(k int) error { return b.ReadAt(f, got[k*512:][:512], int64(k), 0) })
 				busy := 0
 				for pair, n := range count.used() {
 					if n-used[pair] >= 8 { // fewer may be about credits
@@ -412,8 +412,8 @@ func (s *sends) spread(t *testing.T, conns int, do func()) {
 	}
 }
 
-// deal does n operations of a batch.
-func deal(t *testing.T, b *lwio.Batch, n int, add func(k int) error) {
+// doAll does n operations of a batch.
+func doAll(t *testing.T, b *lwio.Batch, n int, add func(k int) error) {
 	t.Helper()
 	for k := range n {
 		if err := add(k); err != nil {

@@ -22,30 +22,30 @@ var errBroken = errors.New("the device is on fire")
 func TestFallbackToTCP(t *testing.T) {
 	cases := []struct {
 		name   string
-		deal   func(*testing.T, *verbs.Incoming) // of a foreign program at the RDMA address
+		answer func(*testing.T, *verbs.Incoming) // of a foreign program at the RDMA address
 		alter  func(*altered)                    // the dialer's provider
 		reason error
 		quick  bool // the handshake timeout is short
 	}{
 		{name: "no RDMA listener", reason: errNoListener},
-		{name: "a foreign program refuses", deal: func(t *testing.T, in *verbs.Incoming) {
+		{name: "a foreign program refuses", answer: func(t *testing.T, in *verbs.Incoming) {
 			in.Reject(nil)
 		}},
-		{name: "a foreign program refuses with data of its own", reason: ErrNotRSock, deal: func(t *testing.T, in *verbs.Incoming) {
+		{name: "a foreign program refuses with data of its own", reason: ErrNotRSock, answer: func(t *testing.T, in *verbs.Incoming) {
 			in.Reject([]byte("GO AWAY, RSOCK"))
 		}},
-		{name: "a foreign program accepts", reason: ErrNotRSock, deal: func(t *testing.T, in *verbs.Incoming) {
+		{name: "a foreign program accepts", reason: ErrNotRSock, answer: func(t *testing.T, in *verbs.Incoming) {
 			acceptAs(t, in, []byte("welcome"))
 		}},
-		{name: "a foreign program repeats the request", reason: ErrNotRSock, deal: func(t *testing.T, in *verbs.Incoming) {
+		{name: "a foreign program repeats the request", reason: ErrNotRSock, answer: func(t *testing.T, in *verbs.Incoming) {
 			acceptAs(t, in, in.PrivateData())
 		}},
-		{name: "an RDMA listener that does not negotiate", reason: context.DeadlineExceeded, quick: true, deal: func(t *testing.T, in *verbs.Incoming) {
+		{name: "an RDMA listener that does not negotiate", reason: context.DeadlineExceeded, quick: true, answer: func(t *testing.T, in *verbs.Incoming) {
 			call, _ := decodeHello(in.PrivateData(), helloRequest)
 			yes := hello{kind: helloAccept, from: call.to, to: call.from}
 			acceptAs(t, in, yes.appendTo(nil))
 		}},
-		{name: "a foreign program that does not answer", reason: context.DeadlineExceeded, quick: true, deal: func(t *testing.T, in *verbs.Incoming) {
+		{name: "a foreign program that does not answer", reason: context.DeadlineExceeded, quick: true, answer: func(t *testing.T, in *verbs.Incoming) {
 			t.Cleanup(func() { in.Socket().Close() })
 		}},
 		{name: "the adapter does not open", reason: errBroken, alter: func(p *altered) {
@@ -71,8 +71,8 @@ func TestFallbackToTCP(t *testing.T) {
 		for _, c := range cases {
 			t.Run(c.name, func(t *testing.T) {
 				l := countTCP(t, "127.0.0.1:0")
-				if c.deal != nil {
-					foreignListener(t, provider(), addrOf(l), func(in *verbs.Incoming) { c.deal(t, in) })
+				if c.answer != nil {
+					foreignListener(t, provider(), addrOf(l), func(in *verbs.Incoming) { c.answer(t, in) })
 				}
 				p := &altered{Provider: provider()}
 				if c.alter != nil {
@@ -138,14 +138,14 @@ func TestFinalErrorsEndDialWithoutTCP(t *testing.T) {
 		}
 	}
 	cases := []struct {
-		name  string
-		deal  func(*testing.T, *verbs.Incoming)
-		alter func(*altered)
-		want  error
+		name   string
+		answer func(*testing.T, *verbs.Incoming)
+		alter  func(*altered)
+		want   error
 	}{
-		{name: "refused", deal: reject(rejectedRefused), want: syscall.ECONNREFUSED},
-		{name: "backlog full", deal: reject(rejectedBacklog), want: syscall.ECONNREFUSED},
-		{name: "closing", deal: reject(rejectedClosing), want: syscall.ECONNRESET},
+		{name: "refused", answer: reject(rejectedRefused), want: syscall.ECONNREFUSED},
+		{name: "backlog full", answer: reject(rejectedBacklog), want: syscall.ECONNREFUSED},
+		{name: "closing", answer: reject(rejectedClosing), want: syscall.ECONNRESET},
 		{name: "host unreachable", alter: func(p *altered) { p.connect = rdma.StatusHostUnreachable }, want: syscall.EHOSTUNREACH},
 	}
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
@@ -159,8 +159,8 @@ func TestFinalErrorsEndDialWithoutTCP(t *testing.T) {
 					}
 				}
 				l := countTCP(t, "127.0.0.1:0")
-				if c.deal != nil {
-					foreignListener(t, provider(), addrOf(l), func(in *verbs.Incoming) { c.deal(t, in) })
+				if c.answer != nil {
+					foreignListener(t, provider(), addrOf(l), func(in *verbs.Incoming) { c.answer(t, in) })
 				}
 				for _, require := range []bool{false, true} {
 					d := &Dialer{Config: with(p)}

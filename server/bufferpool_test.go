@@ -61,8 +61,8 @@ func TestBufferPoolServesWaitersInOrder(t *testing.T) {
 	}
 }
 
-// Operations that need little do not starve one that needs much.
-func TestLargeBlockIsNotStarved(t *testing.T) {
+// A small block does not overtake a large block that waits.
+func TestSmallBlocksDoNotOvertakeLargeOne(t *testing.T) {
 	l := newTestLine()
 	a := newTestBufferPool(1, 2, 16*blockUnit)
 	little, much := newTestOp(&conn{}, l, 1), newTestOp(&conn{}, l, 4*blockUnit)

@@ -86,24 +86,24 @@ func (c *rawClient) status() (s wire.StatusResponse, ok bool) {
 	return s, true
 }
 
-// cemetery is a server whose clients die, and that must keep nothing of them.
-type cemetery struct {
+// deathEnv is a server whose clients die, and that must keep nothing of them.
+type deathEnv struct {
 	*env
 	o    *vfs.Open
 	last []byte // content of the file
 	n    int
 }
 
-func newCemetery(t *testing.T, ec envConfig) *cemetery {
+func newDeathEnv(t *testing.T, ec envConfig) *deathEnv {
 	v := newEnv(t, ec)
-	d := &cemetery{env: v, last: bytes.Repeat([]byte{'0'}, 600)}
+	d := &deathEnv{env: v, last: bytes.Repeat([]byte{'0'}, 600)}
 	d.o = v.file("a", d.last)
 	return d
 }
 
-// bury runs one client over a provider, and demands that nothing of it is left but the data that
+// runOne runs one client over a provider, and demands that nothing of it is left but the data that
 // it wrote, as a whole or not at all.
-func (d *cemetery) bury(p rdma.Provider) (whole bool) {
+func (d *deathEnv) runOne(p rdma.Provider) (whole bool) {
 	d.t.Helper()
 	d.n++
 	data := fmt.Appendf(nil, "life %08d", d.n)
@@ -129,7 +129,7 @@ func (d *cemetery) bury(p rdma.Provider) (whole bool) {
 }
 
 // wantNothingLeft demands that the server has everything back that its clients held.
-func (d *cemetery) wantNothingLeft() {
+func (d *deathEnv) wantNothingLeft() {
 	d.t.Helper()
 	if n := d.e.count.files.Load() + d.e.count.authenticated.Load(); n != 0 || d.e.credits.given() != 0 {
 		d.t.Errorf("%d files and connections are left, and %d credits", n, d.e.credits.given())
@@ -149,13 +149,13 @@ func (d *cemetery) wantNothingLeft() {
 //
 // Source: [LWIO §I/O Processing] [OP-94f]
 func TestServerOutlivesClientDeathAtEveryByte(t *testing.T) {
-	d := newCemetery(t, envConfig{})
+	d := newDeathEnv(t, envConfig{})
 	dying := func(out, in int64) rdma.Provider {
 		life := faultconn.Dialer{SendLimit: out, ReceiveLimit: in}
 		return iwarp.New(&iwarp.Config{Dial: life.DialTCP})
 	}
 	full := faultconn.Dialer{SendLimit: -1, ReceiveLimit: -1}
-	if !d.bury(iwarp.New(&iwarp.Config{Dial: full.DialTCP})) {
+	if !d.runOne(iwarp.New(&iwarp.Config{Dial: full.DialTCP})) {
 		t.Fatal("a client that does not die has not lived")
 	}
 	allOut, allIn, step := full.Sent(), full.Received(), int64(1)
@@ -167,12 +167,12 @@ func TestServerOutlivesClientDeathAtEveryByte(t *testing.T) {
 	}
 	lived := 0
 	for k := int64(0); k < allOut; k += step {
-		if d.bury(dying(k, -1)) {
+		if d.runOne(dying(k, -1)) {
 			lived++
 		}
 	}
 	for k := int64(0); k < allIn; k += step {
-		if d.bury(dying(-1, k)) {
+		if d.runOne(dying(-1, k)) {
 			lived++
 		}
 	}
@@ -202,9 +202,9 @@ func testServerOutlivesClientDeathAtEveryOperation(t *testing.T, on string) {
 		}
 		return fault.Pass()
 	}
-	d := newCemetery(t, envConfig{on: on})
+	d := newDeathEnv(t, envConfig{on: on})
 	for at.Store(1); at.Load() < operations; at.Add(1) {
-		if d.bury(fault.Wrap(providers[on](), &fault.Config{Fault: cut})) {
+		if d.runOne(fault.Wrap(providers[on](), &fault.Config{Fault: cut})) {
 			t.Errorf("a client that died at %d lived to the end", at.Load())
 		}
 	}
@@ -213,9 +213,9 @@ func testServerOutlivesClientDeathAtEveryOperation(t *testing.T, on string) {
 	d.check(d.client())
 
 	at.Store(0)
-	d = newCemetery(t, envConfig{on: on, provider: fault.Wrap(providers[on](), &fault.Config{Fault: cut})})
+	d = newDeathEnv(t, envConfig{on: on, provider: fault.Wrap(providers[on](), &fault.Config{Fault: cut})})
 	for at.Store(1); at.Load() < operations; at.Add(1) {
-		d.bury(providers[on]())
+		d.runOne(providers[on]())
 	}
 	if n := deaths.Load(); n != 2*(operations-1) {
 		t.Errorf("%d deaths", n)

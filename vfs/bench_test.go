@@ -143,9 +143,9 @@ func BenchmarkLockArray(b *testing.B) {
 	const n = 8000
 	s := newSite(b)
 	s.put("f")
-	keepers := []*vfs.Open{s.mustOpen("f"), s.mustOpen("f")}
+	holders := []*vfs.Open{s.mustOpen("f"), s.mustOpen("f")}
 	for i := range uint64(n) {
-		if err := keepers[i%2].TryLock(shared(1000+i, 1)); err != nil {
+		if err := holders[i%2].TryLock(shared(1000+i, 1)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -160,7 +160,7 @@ func BenchmarkLockArray(b *testing.B) {
 			b.Fatal("granted")
 		}
 	}
-	closed(b, o, keepers[0], keepers[1])
+	closed(b, o, holders[0], holders[1])
 }
 
 // BenchmarkLockClose is the close of an open with many locks, for which many others wait.
@@ -168,9 +168,9 @@ func BenchmarkLockClose(b *testing.B) {
 	const n = 2000
 	s := newSite(b)
 	s.put("f")
-	keeper, waiter := s.mustOpen("f"), s.mustOpen("f")
+	holder, waiter := s.mustOpen("f"), s.mustOpen("f")
 	for i := range uint64(n) {
-		if err := keeper.TryLock(vfs.Lock{Range: vfs.Range{Off: 2 * i, Len: 1}, Exclusive: i == 0}); err != nil {
+		if err := holder.TryLock(vfs.Lock{Range: vfs.Range{Off: 2 * i, Len: 1}, Exclusive: i == 0}); err != nil {
 			b.Fatal(err)
 		}
 		queue(b, waiter, shared(0, 4*n))
@@ -186,5 +186,5 @@ func BenchmarkLockClose(b *testing.B) {
 		b.StartTimer()
 		closed(b, o)
 	}
-	closed(b, keeper, waiter)
+	closed(b, holder, waiter)
 }

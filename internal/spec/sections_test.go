@@ -188,7 +188,7 @@ func (d *document) sectionOf(section string) string {
 }
 
 // The lists tell existing sections from others.
-func TestSectionListsTellExistingSections(t *testing.T) {
+func TestSectionListsNameExistingSections(t *testing.T) {
 	docs := documents(t)
 	for tag, want := range map[string]bool{
 		"RFC 5044": true, "RFC 5044 §7.1.2": true, "RFC 5044 §7.1.2 rule 4": true, "RFC 5044 §7.1.2 rules 3 to 7": true,

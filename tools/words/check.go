@@ -139,13 +139,20 @@ func (c *checker) literal(lit *ast.BasicLit, line int) {
 var singleWord = regexp.MustCompile(`^Test[A-Z][a-z0-9]*$`)
 var claimTest = regexp.MustCompile(`^TestClaims?[0-9]+$`)
 
-// testName checks that the name of a test says more than one word.
+var testPrefix = regexp.MustCompile(`^(?:Test|Benchmark|Fuzz|Example)[A-Z]`)
+
+// testName checks that the name of a test says more than one word and has no pronoun.
 func (c *checker) testName(f *ast.FuncDecl, line int) {
 	name := f.Name.Name
-	if f.Recv != nil || !strings.HasSuffix(c.file, "_test.go") || !singleWord.MatchString(name) {
+	if f.Recv != nil || !strings.HasSuffix(c.file, "_test.go") || !testPrefix.MatchString(name) {
 		return
 	}
-	if wordTestNames[name] || claimTest.MatchString(name) {
+	for _, word := range splitIdentifier(name) {
+		if pronouns[word] {
+			c.add(line, "pronoun", name, "the thing itself")
+		}
+	}
+	if !singleWord.MatchString(name) || wordTestNames[name] || claimTest.MatchString(name) {
 		return
 	}
 	c.add(line, "test name", name, "a name that says the behaviour")

@@ -46,6 +46,17 @@ var retiredIdentifiers = map[string]string{
 	"bell":      "doorbell",
 	"soft":      "softrdma",
 	"house":     "project",
+	"bury":      "handle a lost connection",
+	"cemetery":  "the thing itself",
+	"dealer":    "current path",
+	"feed":      "clear waiting for credit",
+	"hopeless":  "the longest delay",
+	"keeper":    "maintainer",
+	"keepers":   "maintainers",
+	"orphan":    "uncertain write",
+	"orphans":   "uncertain writes",
+	"starve":    "set waiting for credit",
+	"starved":   "waiting for credit",
 }
 
 // pronouns stand where a sentence needs the thing itself.

@@ -181,13 +181,13 @@ func testBatchDisconnect(t *testing.T, on string) {
 	}
 }
 
-// A batch tells the server of the operations that have no credit yet, so that it can
-// grant more, and of none of them any more when they are gone.
+// A batch reports to the server how many operations have no credit yet, so that the server can
+// grant more. It reports none when they are over.
 //
 // Source: [LWIO claim 22], [OP-97]
-func TestBatchTellsNeeds(t *testing.T) { onEach(t, testBatchTellsNeeds) }
+func TestBatchReportsWaitingOperations(t *testing.T) { onEach(t, testBatchReportsWaitingOperations) }
 
-func testBatchTellsNeeds(t *testing.T, on string) {
+func testBatchReportsWaitingOperations(t *testing.T, on string) {
 	share := newFakeShare()
 	share.put("f", pattern(100_000))
 	s := newRawServer(t, on, share)

@@ -82,9 +82,11 @@ func (c *rawConn) order() (list []wire.Opcode) {
 // as a call waits for an answer; the entries are taken until it has answered.
 //
 // Source: [LWIO §Cancel], [OP-26], [OP-94a], [OP-94b], [OP-113]
-func TestCancelWhenNobodyWaits(t *testing.T) { onEach(t, testCancelWhenNobodyWaits) }
+func TestCancelFollowsTheLastWaitingCall(t *testing.T) {
+	onEach(t, testCancelFollowsTheLastWaitingCall)
+}
 
-func testCancelWhenNobodyWaits(t *testing.T, on string) {
+func testCancelFollowsTheLastWaitingCall(t *testing.T, on string) {
 	s := newHeldServer(t, on, 8)
 	c := s.connect(base.Config{})
 	f, g := openOn(t, c, "f"), openOn(t, c, "g")
@@ -251,9 +253,9 @@ func testCancelOfBatch(t *testing.T, on string) {
 }
 
 // Source: [LWIO §Cancel], [OP-110], [OP-113]
-func TestCancelOfWhatTakesTooLong(t *testing.T) { onEach(t, testCancelOfWhatTakesTooLong) }
+func TestCancelOfRequestPastItsTimeout(t *testing.T) { onEach(t, testCancelOfRequestPastItsTimeout) }
 
-func testCancelOfWhatTakesTooLong(t *testing.T, on string) {
+func testCancelOfRequestPastItsTimeout(t *testing.T, on string) {
 	s := newHeldServer(t, on, 16)
 	c := s.connect(base.Config{Timeout: time.Hour})
 	f, g := openOn(t, c, "f"), openOn(t, c, "g")

@@ -12,9 +12,9 @@ import (
 	"lwio/rdma"
 )
 
-// keeper is a provider whose peer keeps writable memory while hold is set, as if its process
+// stuckProvider is a provider whose peer keeps writable memory while hold is set, as if its process
 // were stopped during a write.
-type keeper struct {
+type stuckProvider struct {
 	rdma.Provider
 	hold   atomic.Bool
 	kept   atomic.Int64 // closes of regions that failed
@@ -25,17 +25,17 @@ type keeper struct {
 	most int // regions on one memory of Alloc at a time
 }
 
-func (k *keeper) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
+func (k *stuckProvider) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
 	a, err := k.Provider.OpenAdapter(ctx, local)
-	return keeperAdapter{a, k}, err
+	return stuckAdapter{a, k}, err
 }
 
-type keeperAdapter struct {
+type stuckAdapter struct {
 	rdma.Adapter
-	k *keeper
+	k *stuckProvider
 }
 
-func (a keeperAdapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
+func (a stuckAdapter) Alloc(ctx context.Context, size int) (rdma.Memory, error) {
 	m, err := a.Adapter.Alloc(ctx, size)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (a keeperAdapter) Alloc(ctx context.Context, size int) (rdma.Memory, error)
 	return kept, nil
 }
 
-func (a keeperAdapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Access) (rdma.MemoryRegion, error) {
+func (a stuckAdapter) RegisterMemory(ctx context.Context, buf []byte, access rdma.Access) (rdma.MemoryRegion, error) {
 	r, err := a.Adapter.RegisterMemory(ctx, buf, access)
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (a keeperAdapter) RegisterMemory(ctx context.Context, buf []byte, access rd
 
 type keptMemory struct {
 	rdma.Memory
-	k       *keeper
+	k       *stuckProvider
 	regions int // guarded by k.mu; only closes of regions that the peer may write are counted
 }
 
@@ -82,7 +82,7 @@ func (m *keptMemory) Close() error {
 
 type keptRegion struct {
 	rdma.MemoryRegion
-	k   *keeper
+	k   *stuckProvider
 	mem *keptMemory // or nil
 }
 
@@ -106,7 +106,7 @@ func (r *keptRegion) Close() error {
 // Source: [WSD §5.3], [WSD §6]
 func TestMemoryKeptByPeerIsNotReused(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
-		k := &keeper{Provider: f.provider()}
+		k := &stuckProvider{Provider: f.provider()}
 		f.provider = func() rdma.Provider { return k }
 		s, r := greeted(t, f, Config{NoRead: true}, true)
 		data := pattern(1000)
