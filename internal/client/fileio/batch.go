@@ -75,7 +75,7 @@ func (b *Batch) Submit(ctx context.Context) error {
 	b.q.tally()
 	b.q.flights.all(func(l *flight) {
 		if l.Conn.Pin() == nil {
-			l.Conn.PollForOthers() // no call waits yet, but a Sync may
+			l.Conn.PollForOthers() // a Sync may wait for these operations before a Wait does
 			l.Conn.Unpin()
 		}
 	})

@@ -33,10 +33,10 @@ type Ticket struct {
 
 	request    *Request // in flight, or nil
 	generation uint64   // of request
-	pace       *pace    // of request, or nil
+	pace       *pace    // delays of requests of this kind and size; nil if none are measured
 	polled     bool     // the answer is a status block
 	late       atomic.Bool
-	next       *Ticket // that came back before
+	next       *Ticket // the ticket that came back just before this one
 }
 
 // IO describes the request of a read or write.

@@ -243,7 +243,7 @@ func TestControlCallExpires(t *testing.T) {
 	})
 }
 
-// The teardown tells the operations in flight, and frees the memory.
+// The teardown ends the operations in flight with an error, and frees the memory.
 func TestTeardownEndsRequests(t *testing.T) {
 	onEach(t, func(t *testing.T, p rdma.Provider) {
 		c := dialSilent(t, p, ConnConfig{Timeout: time.Hour})
