@@ -14,6 +14,7 @@ type fault struct {
 	file     string // relative to the top of the checkout
 	packages []string
 	flags    []string // of go test
+	mayHang  bool     // a test that hangs until the time limit kills the fault
 	old, new string   // whole lines
 }
 
@@ -22,7 +23,8 @@ func (f fault) args() []string { return append(slices.Clip(f.flags), f.packages.
 
 // parse reads a list of faults. A fault begins with a line "# NAME". The next line is
 // "FILE [FLAG...] [PACKAGE...]": flags of go test begin with "-", and the default package is
-// the package of the file. Lines that begin with "-" stand in the file. Lines that begin
+// the package of the file. The word "time-limit" among them says that a test which notices the
+// fault can only hang. Lines that begin with "-" stand in the file. Lines that begin
 // with "+" replace them. Empty lines separate faults; lines that begin with "//" are
 // comments.
 func parse(text string) ([]fault, error) {
@@ -44,9 +46,12 @@ func parse(text string) ([]fault, error) {
 			fields := strings.Fields(line)
 			f.file = fields[0]
 			for _, arg := range fields[1:] {
-				if strings.HasPrefix(arg, "-") {
+				switch {
+				case arg == "time-limit":
+					f.mayHang = true
+				case strings.HasPrefix(arg, "-"):
 					f.flags = append(f.flags, arg)
-				} else {
+				default:
 					f.packages = append(f.packages, arg)
 				}
 			}

@@ -14,7 +14,7 @@ server/a.go ./server ./vfs
 +if false {
 
 # flag dropped
-server/b.go -run=TestFlags|TestOptions
+server/b.go -run=TestFlags|TestOptions time-limit
 -	f |= flag
 `
 
@@ -23,10 +23,10 @@ func TestParseReadsFaults(t *testing.T) {
 	if err != nil || len(all) != 2 {
 		t.Fatalf("parse: %v, %v; want two faults", all, err)
 	}
-	if f := all[0]; f.name != "limit not checked" || f.file != "server/a.go" || strings.Join(f.args(), " ") != "./server ./vfs" {
+	if f := all[0]; f.name != "limit not checked" || f.file != "server/a.go" || f.mayHang || strings.Join(f.args(), " ") != "./server ./vfs" {
 		t.Errorf("first fault: %+v", f)
 	}
-	if f := all[1]; f.new != "" || strings.Join(f.args(), " ") != "-run=TestFlags|TestOptions ./server" {
+	if f := all[1]; f.new != "" || !f.mayHang || strings.Join(f.args(), " ") != "-run=TestFlags|TestOptions ./server" {
 		t.Errorf("second fault: %+v", f)
 	}
 }

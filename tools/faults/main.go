@@ -6,15 +6,16 @@
 // It works on a copy of HEAD and leaves the checkout as it is. For each fault it changes
 // one place, runs the tests of the packages that the fault names until the first failure,
 // and changes the place back. A fault is killed if a test fails. It is hung if the tests do
-// not end within the time limit: such a test needs a bound of its own. It survives if all
-// tests pass.
+// not end within the time limit: such a test needs a bound of its own. A fault with the word
+// "time-limit" in the list may hang, and is killed by the limit then. It survives if all tests
+// pass.
 //
 // -results appends each outcome to a file, as a line of JSON. Faults that have an outcome
 // there are not tried again, so that a run that was ended continues.
 //
 // A fault whose place is not found, or whose code does not compile, is an error of the
-// list; -check looks for such errors and runs no test. The exit status is 0 if no fault
-// survives, 1 if some survive, 2 for an error.
+// list; -check looks for such errors and runs no test. The exit status is 0 if all
+// faults are killed, 1 if some survive or hang, 2 for an error.
 package main
 
 import (
@@ -49,9 +50,15 @@ func main() {
 		fmt.Fprintln(os.Stderr, "faults:", err)
 		os.Exit(2)
 	}
-	if count[survived] > 0 {
-		os.Exit(1)
+	os.Exit(status(count))
+}
+
+// status returns the exit status for the numbers of verdicts: 1 if a fault survives or hangs.
+func status(count map[verdict]int) int {
+	if count[survived]+count[hung] > 0 {
+		return 1
 	}
+	return 0
 }
 
 // options are the flags of the command.

@@ -49,6 +49,9 @@ func (r *runner) try(ctx context.Context, f fault) result {
 	begin := time.Now()
 	var err error
 	res.Verdict, res.By, err = r.tryFault(ctx, f)
+	if res.Verdict == hung && f.mayHang {
+		res.Verdict, res.By = killed, "time limit of "+res.By
+	}
 	if err != nil {
 		res.Verdict, res.By = wrong, err.Error()
 	}

@@ -26,6 +26,14 @@ func TestJudgeNamesTheFirstFailure(t *testing.T) {
 	}
 }
 
+func TestStatusIsOneIfAFaultSurvivesOrHangs(t *testing.T) {
+	for v, want := range map[verdict]int{killed: 0, hung: 1, survived: 1} {
+		if got := status(map[verdict]int{killed: 3, v: 4}); got != want {
+			t.Errorf("status with verdict %s = %d, want %d", v, got, want)
+		}
+	}
+}
+
 func TestResultsInTheFileAreNotTriedAgain(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "results")
 	if known, err := readResults(name); err != nil || len(known) != 0 {
