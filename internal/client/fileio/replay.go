@@ -74,7 +74,8 @@ func (o *operation) acknowledge() {
 	}
 }
 
-// endReplay forgets the lost request. It releases the Buffer and the path that were kept for the replay.
+// endReplay forgets the lost request. It releases the Buffer and the path that were kept for the
+// replay.
 func (o *operation) endReplay() {
 	o.unacked = nil
 	if o.keeps {
