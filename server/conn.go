@@ -164,7 +164,7 @@ func (c *conn) teardown(err error) {
 	c.report(err)
 	c.send.kill()
 	for _, f := range c.files.removeAll() {
-		f.unhook()
+		f.stopRevoke()
 		f.release()
 		c.engine.count.files.Add(-1)
 	}

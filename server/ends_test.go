@@ -65,6 +65,31 @@ func testSMBCloseCutsStalledIO(t *testing.T, on string) {
 	v.serves()
 }
 
+// The same holds for I/O of a file that the client has closed over LWIO before.
+//
+// Source: [OP-58b] [OP-94d]
+func TestSMBCloseCutsStalledIOOfClosedFile(t *testing.T) {
+	onEach(t, testSMBCloseCutsStalledIOOfClosedFile)
+}
+
+func testSMBCloseCutsStalledIOOfClosedFile(t *testing.T, on string) {
+	b, v, c, o, fid := gatedEnv(t, envConfig{on: on, revoke: 20 * time.Millisecond})
+	b.shut()
+	c.send(c.readHeader(fid, 0, 4096, 0), nil)
+	eventually(t, "a read is in progress", func() bool { return b.waiting() == 1 })
+	c.send(controlHeader(wire.OpClose, fid), nil)
+	eventually(t, "the file is closed", func() bool { return v.e.count.closes.Load() == 1 })
+	var served *conn
+	v.e.conns.each(func(c *conn) { served = c })
+	o.Close()
+	if got := served.cause(); !errors.Is(got, errRevokeStall) {
+		t.Fatalf("cut because of %v, want %v", got, errRevokeStall)
+	}
+	c.wantCut()
+	b.open()
+	v.serves()
+}
+
 // Answers that the client does not receive cost it the connection: until they are sent, RDMA writes
 // for the open can reach the client's memory.
 //

@@ -12,8 +12,8 @@ import (
 //
 // The file table has one reference, and each I/O request has one from its arrival until its data
 // and answer are posted. All of them together hold one reference on the open. The end of the last
-// one ends the registration: it releases the open, leaves the queues and the usage that all
-// registrations of the file share, and answers the CLOSE that waits.
+// one ends the registration: it removes the stall hook, releases the open, leaves the queues and
+// the usage that all registrations of the file share, and answers the CLOSE that waits.
 //
 // Source: [LWIO §File Registration] [OP-53]
 type registeredFile struct {
@@ -38,8 +38,10 @@ type registeredFile struct {
 	buffers *bufferPool
 	usage   *fileUsage
 	memory  int
-	// unhook removes the hooks from the open.
-	unhook func()
+	// stopRevoke and stopStall remove the hooks from the open. Only the receive loop calls
+	// stopRevoke. The stall hook stays until the end of the registration, because I/O in flight
+	// can delay the close of the open after a CLOSE.
+	stopRevoke, stopStall func()
 	// jobs are the jobs of the connection. The closing of source is one.
 	jobs *sync.WaitGroup
 
@@ -88,6 +90,7 @@ func (f *registeredFile) release() (closer *op) {
 
 // end ends the registration. The source is closed before the file can be.
 func (f *registeredFile) end() {
+	f.stopStall()
 	f.detach()
 	f.open.Release()
 }

@@ -68,7 +68,10 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 		if err := o.Acquire(); err != nil {
 			t.Fatal(err)
 		}
-		f := &registeredFile{open: o, canRead: true, canWrite: true, unbuffered: options != 0, traffic: new(shareTraffic), unhook: func() {}, jobs: &c.jobs}
+		f := &registeredFile{
+			open: o, canRead: true, canWrite: true, unbuffered: options != 0, traffic: new(shareTraffic), jobs: &c.jobs,
+			stopRevoke: func() {}, stopStall: func() {},
+		}
 		f.join(e, c.fabric.buffers)
 		c.files.add(f)
 	}

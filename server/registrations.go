@@ -58,17 +58,15 @@ func (r *registrations) newFile(o *op) (*registeredFile, ntstatus.Status) {
 	}
 	f.join(c.engine, c.fabric.buffers)
 	f.attach(c, open)
+	f.stopStall = open.OnStall(func() { r.stalls(f) }) // before add: afterwards f can end at any time
 	if !r.add(f) {
-		f.detach()
-		open.Release()
+		f.end()
 		return nil, ntstatus.TooManyOpenedFiles
 	}
 	c.engine.count.files.Add(1)
-	revoke := open.OnRevoke(func() { r.revoke(f) })
-	stall := open.OnStall(func() { r.stalls(f) })
-	f.unhook = func() { revoke(); stall() }
+	f.stopRevoke = open.OnRevoke(func() { r.revoke(f) })
 	if r.get(f.id) != f {
-		f.unhook()
+		f.stopRevoke()
 		return nil, ntstatus.ObjectNameNotFound
 	}
 	return f, ntstatus.Success
@@ -108,7 +106,7 @@ func (r *registrations) close(o *op) {
 		return
 	}
 	defer c.jobs.Done()
-	f.unhook()
+	f.stopRevoke()
 	c.engine.count.files.Add(-1)
 	c.engine.count.closes.Add(1)
 	f.closer = o
