@@ -91,7 +91,14 @@ func (p *bufferPool) join(node vfs.NodeID) *fileUsage {
 func (p *bufferPool) leave(u *fileUsage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if u.users--; u.users == 0 {
+	u.users--
+	p.forgetLocked(u)
+}
+
+// forgetLocked removes u if the file has no users and holds no blocks. Until then a file that is
+// registered again gets the same usage, so that its bound holds.
+func (p *bufferPool) forgetLocked(u *fileUsage) {
+	if u.users == 0 && u.held == 0 {
 		delete(p.usages, u.node)
 	}
 }
@@ -195,6 +202,7 @@ func (p *bufferPool) giveAll(list *opList) {
 func (p *bufferPool) giveLocked(o *op) {
 	size := blockUnit * p.free.Release(o.block)
 	p.accountLocked(o, -size)
+	p.forgetLocked(o.file.usage)
 	o.block = none
 }
 

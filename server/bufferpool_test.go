@@ -270,6 +270,40 @@ func TestFileShareOfBufferPoolIsBounded(t *testing.T) {
 	}
 }
 
+// A file that is registered again has the usage of its blocks that are not returned yet, else the
+// bound of one file would not hold. The last block or the last user removes the usage.
+func TestReregisteredFileKeepsItsUsage(t *testing.T) {
+	node := vfs.NodeID{File: 1}
+	for _, last := range []string{"block", "user"} {
+		t.Run(last, func(t *testing.T) {
+			a := newTestBufferPool(4, 0, 4*blockUnit)
+			o := newTestOp(&conn{}, newTestLine(), 1)
+			o.file.usage = a.join(node)
+			if !a.take(o) {
+				t.Fatal("an empty pool has no memory")
+			}
+			a.leave(o.file.usage)
+			again := a.join(node)
+			if again != o.file.usage {
+				t.Fatal("the file has a new usage")
+			}
+			if last == "block" {
+				a.leave(again)
+				a.give(o)
+			} else {
+				a.give(o)
+				if len(a.usages) != 1 {
+					t.Error("a user has no usage")
+				}
+				a.leave(again)
+			}
+			if n := len(a.usages); n != 0 {
+				t.Errorf("%d usages are left", n)
+			}
+		})
+	}
+}
+
 func TestBlockOrderHoldsSize(t *testing.T) {
 	for _, c := range []struct{ n, want int }{
 		{1, 0}, {4096, 0}, {4097, 1}, {8192, 1}, {8193, 2}, {64 << 10, 4}, {512 << 10, 7}, {512<<10 + 1, 8},
