@@ -31,7 +31,7 @@ type ListenSocket interface {
 // Limits are the limits of a listener.
 type Limits struct {
 	Backlog  int // requests that wait for a connector
-	Startups int // connections that have not sent their request yet; at least 1
+	Startups int // connections whose request has not arrived or is being refused; at least 1
 	Logger   *slog.Logger
 }
 
@@ -187,22 +187,38 @@ func (l *Listener) slowestLocked() net.Conn {
 	return slowest
 }
 
-// startup reads the request of a connection and queues it.
+// startup reads the request of a connection and queues it. If the queue is full, startup refuses
+// the request. The refusal may wait for the peer, so mu is not held, and the connection still
+// counts as one in start-up.
 func (l *Listener) startup(nc net.Conn) {
 	defer l.wg.Done()
 	r, params, err := l.socket.ReadRequest(nc)
+	if l.admit(nc, arrival{r, params}, err) {
+		return
+	}
+	r.Refuse(nil)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.starting, nc)
+}
+
+// admit ends the start-up of a connection: it queues the request, or closes the connection if err
+// is not nil. admit returns false if the queue is full.
+func (l *Listener) admit(nc net.Conn, request arrival, err error) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if err != nil || l.closed {
+		delete(l.starting, nc)
 		l.limits.Logger.Info(l.d.fabric+": start-up failed", "peer", nc.RemoteAddr(), "err", err)
 		nc.Close()
-		return
+		return true
 	}
 	select {
-	case l.requests <- arrival{r, params}:
+	case l.requests <- request:
+		delete(l.starting, nc)
+		return true
 	default:
-		r.Refuse(nil)
+		return false
 	}
 }
 

@@ -1,0 +1,109 @@
+package softrdma
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"lwio/rdma"
+)
+
+// fakeSocket is a ListenSocket for the connections of a channel, whose requests are there at once.
+type fakeSocket struct {
+	arrived chan net.Conn
+	refused chan net.Conn // receives a connection when its refusal begins
+}
+
+func newFakeSocket() *fakeSocket {
+	return &fakeSocket{arrived: make(chan net.Conn), refused: make(chan net.Conn, 10)}
+}
+
+func (s *fakeSocket) Accept() (net.Conn, error) {
+	nc, ok := <-s.arrived
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return nc, nil
+}
+func (s *fakeSocket) Close() error         { close(s.arrived); return nil }
+func (*fakeSocket) Addr() net.Addr         { return &net.UnixAddr{} }
+func (*fakeSocket) Local() rdma.Addr       { return rdma.Addr{Name: "us"} }
+func (*fakeSocket) HostOf(net.Conn) string { return "them" }
+func (s *fakeSocket) ReadRequest(nc net.Conn) (Request, *PeerParams, error) {
+	return &waitingRequest{nc: nc, s: s}, &PeerParams{}, nil
+}
+
+// waitingRequest is a Request whose refusal waits until the connection is closed.
+type waitingRequest struct {
+	Request
+	nc net.Conn
+	s  *fakeSocket
+}
+
+func (r *waitingRequest) Refuse([]byte) {
+	r.s.refused <- r.nc
+	_, _ = io.Copy(io.Discard, r.nc)
+}
+
+// listenNetwork is a Network with one socket to listen at.
+type listenNetwork struct {
+	*fakeNetwork
+	socket *fakeSocket
+}
+
+func (n *listenNetwork) Listen(context.Context, string, rdma.Addr) (ListenSocket, error) {
+	return n.socket, nil
+}
+
+// A refusal that waits for its peer holds up neither other connections nor Close. It counts as a
+// start-up: too many of them end the oldest one.
+//
+// Source: [RFC 5042 §6.4]
+func TestRefusalDelaysNoOtherConnection(t *testing.T) {
+	s := newFakeSocket()
+	rl, err := NewDomain("soft").CreateListener(&listenNetwork{newFakeNetwork(), s}, Limits{
+		Startups: 2, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rl.Bind(t.Context(), rdma.Addr{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := rl.Listen(0); err != nil { // with a backlog of none
+		t.Fatal(err)
+	}
+	var peers []net.Conn
+	for i := range 3 {
+		here, there := net.Pipe()
+		peers = append(peers, there)
+		defer there.Close()
+		s.arrived <- here
+		select {
+		case nc := <-s.refused:
+			if nc != here {
+				t.Fatal("another connection is refused")
+			}
+		case <-time.After(testTimeout):
+			for _, p := range peers {
+				p.Close()
+			}
+			rl.Close()
+			t.Fatalf("connection %d waits for the refusal of another one", i)
+		}
+	}
+	wantClosed := func(i int) {
+		t.Helper()
+		_ = peers[i].SetReadDeadline(time.Now().Add(testTimeout))
+		if _, err := peers[i].Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("connection %d is not closed: %v", i, err)
+		}
+	}
+	wantClosed(0)
+	rl.Close()
+	wantClosed(1)
+	wantClosed(2)
+}
