@@ -13,8 +13,9 @@ import (
 var LongAgo = time.Unix(1, 0)
 
 // Exchange calls do, which reads from nc or writes to it during a start-up. The end of ctx
-// ends the waits of do, and is then the error. After a success nc has no deadlines. The
-// caller sets the deadlines of nc before.
+// ends the waits of do with os.ErrDeadlineExceeded. If do succeeds though ctx has ended, the
+// error is the cause of ctx. After a success nc has no deadlines. The caller sets the
+// deadlines of nc before.
 func Exchange(ctx context.Context, nc net.Conn, do func() error) error {
 	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(LongAgo) })
 	err := do()
