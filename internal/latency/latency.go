@@ -58,10 +58,7 @@ type Counter struct {
 	sum    atomic.Int64
 }
 
-// Observe counts a duration; a negative one is 0.
-func (c *Counter) Observe(d time.Duration) { c.ObserveMany(d, 1) }
-
-// ObserveMany counts a duration n times.
+// ObserveMany counts a duration n times. A negative duration counts as 0.
 func (c *Counter) ObserveMany(d time.Duration, n int) {
 	d = max(d, 0)
 	c.counts[bits.Len64(uint64(d))].Add(uint64(n))

@@ -16,7 +16,7 @@ func TestBucketsCountBelowBound(t *testing.T) {
 		{1 << 40, 41}, {1<<62 - 1, 62}, {1 << 62, 63},
 	} {
 		before := c.Snapshot()
-		c.Observe(x.d)
+		c.ObserveMany(x.d, 1)
 		after := c.Snapshot()
 		for i := range after.Counts {
 			want := before.Counts[i]
@@ -36,7 +36,7 @@ func TestBucketsCountBelowBound(t *testing.T) {
 func TestQuantileReturnsBucketBound(t *testing.T) {
 	var c Counter
 	for _, d := range []time.Duration{-5, 0, 1, 1000, 1023, 1024, 1 << 40, 1<<63 - 1} {
-		c.Observe(d)
+		c.ObserveMany(d, 1)
 	}
 	h := c.Snapshot()
 	for q, want := range map[float64]time.Duration{-1: 1, 0.25: 1, 0.5: 1024, 0.625: 1024, 0.75: 2048, 1: 1 << 62, 2: 1 << 62} {
@@ -53,7 +53,7 @@ func TestSumAddsHistograms(t *testing.T) {
 	var a, b Counter
 	a.ObserveMany(5, 2)
 	b.ObserveMany(5, 3)
-	b.Observe(1000)
+	b.ObserveMany(1000, 1)
 	got := Sum(a.Snapshot(), b.Snapshot())
 	want := Histogram{Sum: 5*5 + 1000}
 	want.Counts[3], want.Counts[10] = 5, 1
