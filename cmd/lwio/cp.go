@@ -44,9 +44,9 @@ leaves the old file in place, or reports that the outcome is unknown.`,
 	return a.clientFlags(cmd)
 }
 
-// place is the source or the destination of a copy: a tree and a name in it, or a standard
+// location is the source or the destination of a copy: a tree and a name in it, or a standard
 // stream.
-type place struct {
+type location struct {
 	tree   tree
 	name   string
 	isDir  bool // the name ends with a slash, so it must be a directory
@@ -55,27 +55,27 @@ type place struct {
 	client *lwio.Client // and the connection to close
 }
 
-func (p *place) close() error {
+func (p *location) close() error {
 	if p.client == nil {
 		return nil
 	}
 	return p.client.Close()
 }
 
-// place opens the source or destination that an argument names.
-func (a *app) place(ctx context.Context, arg string) (*place, error) {
+// location opens the source or destination that an argument names.
+func (a *app) location(ctx context.Context, arg string) (*location, error) {
 	if arg == "-" {
-		return &place{stream: true}, nil
+		return &location{stream: true}, nil
 	}
 	if !isURL(arg) {
-		return &place{tree: localTree{}, name: filepath.Clean(arg), isDir: os.IsPathSeparator(arg[len(arg)-1])}, nil
+		return &location{tree: localTree{}, name: filepath.Clean(arg), isDir: os.IsPathSeparator(arg[len(arg)-1])}, nil
 	}
 	c, t, err := a.dial(ctx, arg)
 	if err != nil {
 		return nil, err
 	}
 	typed, _, _ := strings.Cut(arg, "?")
-	return &place{tree: remoteTree{c, t}, name: path.Clean(t.Path), isDir: strings.HasSuffix(typed, "/"), target: t, client: c}, nil
+	return &location{tree: remoteTree{c, t}, name: path.Clean(t.Path), isDir: strings.HasSuffix(typed, "/"), target: t, client: c}, nil
 }
 
 func (a *app) cp(ctx context.Context, o cpOptions, srcArg, dstArg string) error {
@@ -90,21 +90,21 @@ func (a *app) cp(ctx context.Context, o cpOptions, srcArg, dstArg string) error 
 	j := &copyJob{opts: o, bar: newProgress(a.stderr)}
 	beside := *a // messages of the connections go above the bar
 	beside.stderr = j.bar
-	src, err := beside.place(ctx, srcArg)
+	src, err := beside.location(ctx, srcArg)
 	if err != nil {
 		return err
 	}
-	dst, err := beside.place(ctx, dstArg)
+	dst, err := beside.location(ctx, dstArg)
 	if err != nil {
 		return errors.Join(err, src.close())
 	}
-	err = a.copyPlaces(ctx, j, src, dst)
+	err = a.copyLocations(ctx, j, src, dst)
 	j.bar.finish(err == nil)
 	return errors.Join(err, src.close(), dst.close())
 }
 
-// copyPlaces chooses the kind of the copy by source and destination.
-func (a *app) copyPlaces(ctx context.Context, j *copyJob, src, dst *place) error {
+// copyLocations chooses the kind of the copy by source and destination.
+func (a *app) copyLocations(ctx context.Context, j *copyJob, src, dst *location) error {
 	switch {
 	case src.stream:
 		return j.fromStream(ctx, a.stdin, dst)
@@ -150,7 +150,7 @@ func (a *app) copyPlaces(ctx context.Context, j *copyJob, src, dst *place) error
 
 // baseName is the name of the copy of a source in a directory. The root of a share and a
 // source such as ".." have no name.
-func baseName(p *place) string {
+func baseName(p *location) string {
 	base := path.Base(filepath.ToSlash(p.name))
 	if base == "." || base == ".." || base == "/" {
 		return ""
@@ -158,8 +158,8 @@ func baseName(p *place) string {
 	return base
 }
 
-// sameShare reports whether two places are on one share, by their URLs.
-func sameShare(a, b *place) bool {
+// sameShare reports whether two locations are on one share, by their URLs.
+func sameShare(a, b *location) bool {
 	return a.target != nil && b.target != nil && a.target.Host == b.target.Host && strings.EqualFold(a.target.Share, b.target.Share)
 }
 
@@ -228,7 +228,7 @@ func commit(ctx context.Context, out pendingFile) (left string, err error) {
 }
 
 // fromStream copies standard input to a file.
-func (j *copyJob) fromStream(ctx context.Context, stdin io.Reader, dst *place) error {
+func (j *copyJob) fromStream(ctx context.Context, stdin io.Reader, dst *location) error {
 	if fi, err := dst.tree.Stat(ctx, dst.name); dst.isDir || err == nil && fi.IsDir() {
 		return &fs.PathError{Op: "cp", Path: dst.tree.Describe(dst.name), Err: errors.New("is a directory; standard input has no name to use in it")}
 	}

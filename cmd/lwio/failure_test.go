@@ -244,7 +244,7 @@ func TestUnknownCommitPromisesNothing(t *testing.T) {
 	write(t, []byte("content"), dir, "src")
 	j := &copyJob{bar: newProgress(io.Discard)}
 	_, file := j.file(t.Context(), localTree{}, filepath.Join(dir, "src"), uncertainTree{}, filepath.Join(dir, "dst"))
-	stream := j.fromStream(t.Context(), strings.NewReader("content"), &place{tree: uncertainTree{}, name: filepath.Join(dir, "dst")})
+	stream := j.fromStream(t.Context(), strings.NewReader("content"), &location{tree: uncertainTree{}, name: filepath.Join(dir, "dst")})
 	for _, err := range []error{file, stream} {
 		if !errors.Is(err, lwio.ErrUncertain) || !strings.Contains(err.Error(), "dst is as it was, or the copy)") {
 			t.Errorf("the copy ended with %v", err)
