@@ -137,7 +137,7 @@ func (a *authenticator) pass(client *association.Client) {
 	p := &client.Params
 	a.client, a.session, a.limiter = client, client.Session(), client.Session().Limiter()
 	rand.Read(a.sessionID[:]) // never fails
-	c.credits.grant = c.engine.credits.first(min(max(int(p.Credits), 1), c.engine.limits.Credits, c.fabric.layout.slots))
+	c.credits.grant = c.engine.credits.first(min(max(int(p.Credits), 1), c.engine.limits.Credits, c.fabric.layout.credits))
 	a.peerWindow = int(min(p.MaxRdmaWindowSize, c.fabric.info.MaxTransferLength))
 	a.peerPage = p.PageSize
 	if c.replay.replaced == nil {
@@ -170,7 +170,7 @@ func (a *authenticator) answer(o *op) error {
 	if err := c.receives.post(c.qp, c.credits.grant-1); err != nil {
 		return err
 	}
-	o.data.staged, o.info = len(block), wire.AuthInformation(len(block))
+	o.data.size, o.info = len(block), wire.AuthInformation(len(block))
 	return nil
 }
 

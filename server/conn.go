@@ -29,7 +29,7 @@ type conn struct {
 	jobs sync.WaitGroup
 
 	peer      peer
-	place     place
+	entry     connEntry
 	connector rdma.Connector
 	cq        rdma.CompletionQueue
 	qp        rdma.QueuePair
@@ -75,7 +75,7 @@ func (c *conn) init() {
 	c.loop.c, c.reads.c, c.auth.c = c, c, c
 	c.receives = newReceiveBuffers(f)
 	c.ops.most = f.layout.most
-	c.replay.most = f.layout.slots
+	c.replay.most = f.layout.credits
 	c.files.c, c.files.limit = c, c.engine.limits.FilesPerConnection
 	c.send.init(f, &c.receives, &c.engine.count, &c.jobs, c.cut)
 	c.notice, _ = c.ops.take(c) // the first

@@ -22,8 +22,8 @@ type connTable struct {
 	empty   chan struct{}     // closed when all is empty; nil without a waiter
 }
 
-// place is the entry of a connection in the table. connTable.mu guards it.
-type place struct {
+// connEntry is the entry of a connection in the table. connTable.mu guards it.
+type connEntry struct {
 	number    uint64 // in the order of arrival
 	user      string // lower case
 	counted   bool   // included in connTable.users
@@ -50,7 +50,7 @@ func (t *connTable) enter(c *conn, start func()) bool {
 	}
 	t.count.accepted.Add(1) // before the connection is visible
 	t.arrived++
-	c.place.number = t.arrived
+	c.entry.number = t.arrived
 	t.all[c] = struct{}{}
 	start()
 	return true
@@ -62,21 +62,21 @@ func (t *connTable) enter(c *conn, start func()) bool {
 func (t *connTable) displaceLocked() {
 	perHost := make(map[netip.Addr]int)
 	for c := range t.all {
-		if !c.auth.passed && !c.place.displaced {
+		if !c.auth.passed && !c.entry.displaced {
 			perHost[c.peer.host]++
 		}
 	}
 	var oldest *conn
 	for c := range t.all {
-		if c.auth.passed || c.place.displaced {
+		if c.auth.passed || c.entry.displaced {
 			continue
 		}
 		if oldest == nil || perHost[c.peer.host] > perHost[oldest.peer.host] ||
-			perHost[c.peer.host] == perHost[oldest.peer.host] && c.place.number < oldest.place.number {
+			perHost[c.peer.host] == perHost[oldest.peer.host] && c.entry.number < oldest.entry.number {
 			oldest = c
 		}
 	}
-	oldest.place.displaced = true // there is one, or the limit would not be reached
+	oldest.entry.displaced = true // there is one, or the limit would not be reached
 	oldest.cut(errDisplaced)
 }
 
@@ -89,7 +89,7 @@ func (t *connTable) enterUser(c *conn, user string) bool {
 		return false
 	}
 	t.users[user]++
-	c.place.user, c.place.counted = user, true
+	c.entry.user, c.entry.counted = user, true
 	return true
 }
 
@@ -99,7 +99,7 @@ func (t *connTable) pass(c *conn) {
 	defer t.mu.Unlock()
 	c.auth.passed = true
 	c.auth.since = time.Now()
-	if !c.place.displaced {
+	if !c.entry.displaced {
 		t.count.unauthenticated.Add(-1)
 	}
 	t.byID[c.auth.sessionID] = c
@@ -142,12 +142,12 @@ func (t *connTable) leave(c *conn) {
 	t.count.connections.Add(-1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !c.auth.passed && !c.place.displaced {
+	if !c.auth.passed && !c.entry.displaced {
 		t.count.unauthenticated.Add(-1)
 	}
-	if c.place.counted {
-		if t.users[c.place.user]--; t.users[c.place.user] == 0 {
-			delete(t.users, c.place.user)
+	if c.entry.counted {
+		if t.users[c.entry.user]--; t.users[c.entry.user] == 0 {
+			delete(t.users, c.entry.user)
 		}
 	}
 	delete(t.all, c)

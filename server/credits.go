@@ -216,7 +216,7 @@ func (c *conn) observeLoad(h *wire.Header) error {
 	}
 	k.observe(int32(hint))
 	c.load.hinted = min(hint, k.grant)
-	n, fresh := k.beginGrowth(&c.engine.credits, min(hint, c.fabric.layout.slots))
+	n, fresh := k.beginGrowth(&c.engine.credits, min(hint, c.fabric.layout.credits))
 	if n == 0 {
 		return nil
 	}

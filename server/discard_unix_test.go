@@ -24,7 +24,7 @@ func TestRetiredReceiveGivesPagesBack(t *testing.T) {
 		b.mem = buf
 		b.retire(1)
 		if buf[size-1] != 1 {
-			t.Error("another slot's memory is gone")
+			t.Error("another entry's memory is gone")
 		}
 		if gone := buf[size] == 0; gone != (caps != 0) {
 			t.Errorf("capabilities %x: gone %v", caps, gone)

@@ -8,10 +8,10 @@ import (
 	"lwio/rdma"
 )
 
-// receive handles the message that arrived in a slot. An error ends the connection.
+// receive handles the message that arrived in a receive entry. An error ends the connection.
 //
 // Source: [OP-27] [OP-50d]
-func (c *conn) receive(slot int32, r *rdma.Result) error {
+func (c *conn) receive(entry int32, r *rdma.Result) error {
 	here := r.Bytes // received bytes; the other bytes are by reference
 	if r.RemoteData != nil {
 		here -= r.RemoteData.Len()
@@ -23,10 +23,10 @@ func (c *conn) receive(slot int32, r *rdma.Result) error {
 	if err != nil {
 		return err
 	}
-	if err = o.h.Decode(c.receives.header(slot)); err != nil {
+	if err = o.h.Decode(c.receives.header(entry)); err != nil {
 		return violation("%w", err)
 	}
-	o.size, o.recv, o.arrived = r.Bytes, slot, c.loop.arrival()
+	o.size, o.recv, o.arrived = r.Bytes, entry, c.loop.arrival()
 	if r.RemoteData != nil {
 		if err := o.takeRemote(r.RemoteData, here); err != nil {
 			return err
@@ -153,7 +153,7 @@ func (c *conn) flush() {
 	c.tally.empty(c.engine, c) // last, because the client does not wait for it
 }
 
-// deliver sends the answer of o, or a stage of its data, and the answers of the joined operations.
+// deliver sends the answer of o, or a part of its data, and the answers of the joined operations.
 // The worker that performed them calls it. begun is the time at which the worker began.
 func (c *conn) deliver(o *op, begun time.Time) {
 	now := time.Now()
@@ -183,16 +183,16 @@ func (o *op) complete() {
 // settle handles the completion of an initiator request. bytes is the number of bytes that an RDMA
 // write has transferred from a file.
 func (c *conn) settle(id uint64, bytes int) error {
-	slots := int(id >> idSlots & idCount)
-	c.ready.freed += slots
-	c.send.settle(slots)
+	entries := int(id >> idEntries & idCount)
+	c.ready.freed += entries
+	c.send.settle(entries)
 	if n := int(id >> idAnswers & idCount); n > 0 {
 		c.finish(n)
 	}
 	o := c.ops.all[uint32(id)]
 	switch id & idKind {
-	case idStage:
-		c.reads.nextStage(o)
+	case idPart:
+		c.reads.nextPart(o)
 	case idDirect:
 		c.reads.placed(o, bytes)
 	case idAnswer:
@@ -218,7 +218,7 @@ type answerBatch struct {
 	ops   opList
 	n     int // operations
 	bytes int // of data
-	freed int // initiator slots that completions have freed
+	freed int // initiator entries that completions have freed
 }
 
 func (b *answerBatch) push(o *op) {
@@ -227,7 +227,7 @@ func (b *answerBatch) push(o *op) {
 	b.ops.push(o)
 }
 
-// empty reports whether there is no answer to post and no freed slot. A freed slot can allow an
+// empty reports whether there is no answer to post and no freed entry. A freed entry can allow an
 // earlier answer to be posted.
 func (b *answerBatch) empty() bool { return b.ops.empty() && b.freed == 0 }
 

@@ -269,7 +269,7 @@ func testVecReadScattersData(t *testing.T, on string) {
 		h.DataVa = 0xDEAD // no memory of the client
 		return h
 	}
-	// Backwards, 200 pages: more than the window, so in stages.
+	// Backwards, 200 pages: more than the window, so in parts.
 	backwards := func(i int) int { return (199 - i) * 4096 }
 	clear(c.in.Bytes())
 	c.want(ntstatus.Success, 200*4096, vec(fid, 4096, 200*4096, 200, 4096), regions(4096, 200, 4096, backwards))
@@ -278,7 +278,7 @@ func testVecReadScattersData(t *testing.T, on string) {
 			t.Fatalf("page %d differs", i)
 		}
 	}
-	// The file ends within: short, also exactly at the end of a stage.
+	// The file ends within: short, also exactly at the end of a part.
 	c.want(ntstatus.Success, 100, vec(fid, 1<<20-100, 8192, 2, 4096), regions(4096, 2, 4096, backwards))
 	c.want(ntstatus.Success, 64<<10, vec(fid, 1<<20-64<<10, 20*4096, 20, 4096), regions(4096, 20, 4096, backwards))
 	c.want(ntstatus.EndOfFile, 0, vec(fid, 1<<20, 8192, 2, 4096), regions(4096, 2, 4096, backwards))
@@ -299,11 +299,11 @@ func testVecReadScattersData(t *testing.T, on string) {
 // a connection has room for.
 //
 // Source: [LWIO §Vectored Read] [OP-60b]
-func TestVecReadFillsMoreRegionsThanSlots(t *testing.T) {
-	onEach(t, testVecReadFillsMoreRegionsThanSlots)
+func TestVecReadFillsMoreRegionsThanEntries(t *testing.T) {
+	onEach(t, testVecReadFillsMoreRegionsThanEntries)
 }
 
-func testVecReadFillsMoreRegionsThanSlots(t *testing.T, on string) {
+func testVecReadFillsMoreRegionsThanEntries(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	c := v.client()
 	data := content(4096 * 512)

@@ -84,7 +84,7 @@ type fuzzQueue struct {
 	window int
 
 	mu                sync.Mutex
-	slots             []int32 // receives posted
+	entries           []int32 // receives posted
 	arrived, answered int
 	done              []uint64
 	cut               bool
@@ -113,7 +113,7 @@ func (q *fuzzQueue) Post(reqs []rdma.Request) (int, error) {
 			q.answered++
 		}
 	}
-	n := q.arrived - q.answered + len(q.slots)
+	n := q.arrived - q.answered + len(q.entries)
 	if least := k.grant + k.extra; n < least || n > least+max(k.delta, 0)+q.c.fabric.layout.ahead { // [OP-66b]
 		panic("an answer was posted before the receive that it allows the client to use")
 	}
@@ -124,12 +124,12 @@ func (q *fuzzQueue) PostReceive(reqs []rdma.ReceiveRequest) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, r := range reqs {
-		for _, s := range q.slots {
+		for _, s := range q.entries {
 			if uint64(s) == r.ID {
 				panic("a receive posted twice")
 			}
 		}
-		q.slots = append(q.slots, int32(r.ID))
+		q.entries = append(q.entries, int32(r.ID))
 	}
 	return len(reqs), nil
 }
@@ -158,15 +158,15 @@ func (q *fuzzQueue) receive(c *conn, msgs ...[]byte) bool {
 func (q *fuzzQueue) arrive(c *conn, msg []byte) (r rdma.Result, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.slots) == 0 {
+	if len(q.entries) == 0 {
 		return r, false
 	}
-	slot := q.slots[0]
-	q.slots = q.slots[1:]
+	entry := q.entries[0]
+	q.entries = q.entries[1:]
 	q.arrived++
-	n := copy(c.receives.header(slot), msg)
-	copy(c.receives.data(slot), msg[n:])
-	return rdma.Result{Op: rdma.OpReceive, ID: uint64(slot), Bytes: len(msg)}, true
+	n := copy(c.receives.header(entry), msg)
+	copy(c.receives.data(entry), msg[n:])
+	return rdma.Result{Op: rdma.OpReceive, ID: uint64(entry), Bytes: len(msg)}, true
 }
 
 // settle completes all posted requests.
@@ -205,10 +205,10 @@ func (q *fuzzQueue) finish(t *testing.T, c *conn) {
 	switch pending := s.wakeups.pending.Load(); {
 	case pending != 0 || !s.outbox.empty() || !c.ready.empty():
 		t.Fatalf("%d requests unanswered", pending)
-	case s.slots != c.fabric.layout.depth || s.inUse.Load() != 0:
-		t.Fatalf("%d of %d slots came back", s.slots, c.fabric.layout.depth)
-	case len(q.slots) != c.fabric.layout.ahead+c.credits.grant+c.credits.extra-parked:
-		t.Fatalf("%d receives posted for %d credits", len(q.slots), c.credits.grant)
+	case s.entries != c.fabric.layout.depth || s.inUse.Load() != 0:
+		t.Fatalf("%d of %d entries came back", s.entries, c.fabric.layout.depth)
+	case len(q.entries) != c.fabric.layout.ahead+c.credits.grant+c.credits.extra-parked:
+		t.Fatalf("%d receives posted for %d credits", len(q.entries), c.credits.grant)
 	case len(c.ops.free) != len(c.ops.all)-1-parked:
 		t.Fatalf("%d of %d operations free", len(c.ops.free), len(c.ops.all))
 	case c.poolBytes != 0:

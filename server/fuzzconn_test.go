@@ -55,7 +55,7 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 		fs.Close()
 	})
 	for i := range 4 + f.layout.ahead {
-		q.slots = append(q.slots, int32(i))
+		q.entries = append(q.entries, int32(i))
 	}
 	for _, options := range []vfs.Options{0, vfs.NoIntermediateBuffering} {
 		o, _, err := fs.Open(vfs.OpenRequest{

@@ -223,7 +223,7 @@ func TestOldestOfTheBusiestHostIsEvicted(t *testing.T) {
 	table.init(new(Limits), new(counters))
 	enter := func(host string) *conn {
 		table.arrived++
-		c := &conn{peer: peer{host: netip.MustParseAddr(host)}, place: place{number: table.arrived}}
+		c := &conn{peer: peer{host: netip.MustParseAddr(host)}, entry: connEntry{number: table.arrived}}
 		c.ctx, c.cancel = context.WithCancelCause(t.Context())
 		table.all[c] = struct{}{}
 		return c
@@ -233,11 +233,11 @@ func TestOldestOfTheBusiestHostIsEvicted(t *testing.T) {
 	first, second, third := enter("192.0.2.2"), enter("192.0.2.2"), enter("192.0.2.2")
 	for i, want := range []*conn{first, second, lone, third} {
 		table.displaceLocked()
-		if !want.place.displaced || want.ctx.Err() == nil {
+		if !want.entry.displaced || want.ctx.Err() == nil {
 			t.Fatalf("displacement %d took another", i)
 		}
 	}
-	if known.place.displaced {
+	if known.entry.displaced {
 		t.Error("an authenticated connection was evicted")
 	}
 }

@@ -57,7 +57,7 @@ func testFullReadsCompleteByImmediateData(t *testing.T, on string) {
 		{"nothing", read(0, 0, 9), nil, false, 0, 0},
 		{"refused", read(1<<63, 10, 9), nil, false, ntstatus.InvalidParameter, 0},
 		{"vectored", vec(0, 3), regions(3), true, 0, 3 * 4096},
-		{"vectored, in stages", vec(0, 160), regions(160), true, 0, 160 * 4096}, // more than a window
+		{"vectored, in parts", vec(0, 160), regions(160), true, 0, 160 * 4096}, // more than a window
 		{"vectored, short", vec(size-4096, 2), regions(2), false, 0, 4096},
 	} {
 		c.immediates = nil

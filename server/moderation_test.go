@@ -40,12 +40,12 @@ func TestAnswerIsPostedAmongOtherCompletions(t *testing.T) {
 	c, qp := newFuzzConn(t)
 	h := by(wire.NewRead(99, 0, wire.RDMARegion{Length: 8}), completion{Cookie: 3})
 	h.SetPending(c.credits.grant)
-	slot := qp.slots[0]
-	qp.slots, qp.arrived = qp.slots[1:], 1
-	h.AppendTo(c.receives.header(slot)[:0])
+	entry := qp.entries[0]
+	qp.entries, qp.arrived = qp.entries[1:], 1
+	h.AppendTo(c.receives.header(entry)[:0])
 	const most = 1000
 	q := &stream{
-		first: []rdma.Result{{Op: rdma.OpReceive, ID: uint64(slot), Bytes: wire.HeaderSize}},
+		first: []rdma.Result{{Op: rdma.OpReceive, ID: uint64(entry), Bytes: wire.HeaderSize}},
 		over:  func(polls int) bool { return qp.answered > 0 || polls == most },
 	}
 	c.loop.cq = q

@@ -20,7 +20,7 @@ const none = int32(-1)
 //	   │                                                │     ▲          │
 //	   ├─► waiting for memory ─► file queue ─► worker ──┘     │          │
 //	   │                          ▲                           │          │
-//	   │                          └── next stage (VEC_READ) ◄─┼──────────┘
+//	   │                          └── next part (VEC_READ) ◄──┼──────────┘
 //	   └─► parked: a CLOSE behind I/O, an armed INTERRUPT ────┘
 type op struct {
 	c            *conn
@@ -28,12 +28,12 @@ type op struct {
 	queued       bool // in queue; guarded by workerPool.mu
 	awaitsMemory bool // guarded by bufferPool.mu
 
-	// index is the place of the op in opTable.all and names the slot of its answer.
+	// index is the place of the op in opTable.all and names the memory of its answer.
 	index uint32
 	h     wire.Header
 	// size is the number of received bytes, header included.
 	size int
-	// recv is the slot of the receive; none after the receive is posted again.
+	// recv is the receive entry of the message; none after the receive is posted again.
 	recv int32
 	// remote is the data of a write in the client's memory, or nil. It is valid until the
 	// receive is posted again. use is writeFrom, in the form that remote calls.
@@ -72,35 +72,35 @@ type op struct {
 	hangUp bool
 }
 
-// transfer is the progress of the data of an answer, which goes to the client in stages of one
+// transfer is the progress of the data of an answer, which goes to the client in parts of one
 // block. Its operation owns it.
 type transfer struct {
-	base   int  // bytes of earlier stages
-	inline int  // bytes of the stage that the page cache had
-	staged int  // bytes of the stage, all of them in the block
-	sent   int  // bytes of the stage that are posted
-	more   bool // another stage follows
+	base   int  // bytes of earlier parts
+	inline int  // bytes of the part that the page cache had
+	size   int  // bytes of the part, all of them in the block
+	sent   int  // bytes of the part that are posted
+	more   bool // another part follows
 	// completes: the last RDMA write of the data is also the answer. [OP-85]
 	completes bool
 }
 
-// next begins the next stage.
-func (t *transfer) next() { *t = transfer{base: t.base + t.staged} }
+// next begins the next part.
+func (t *transfer) next() { *t = transfer{base: t.base + t.size} }
 
-// stage ends the reading of a stage: n bytes of the room in the block were read, of total bytes in
-// all stages.
-func (t *transfer) stage(n, room, total int) {
-	t.staged = n
+// set ends the reading of a part: n bytes of the room in the block were read, of total bytes in
+// all parts.
+func (t *transfer) set(n, room, total int) {
+	t.size = n
 	t.more = n == room && t.base+n < total
 }
 
 // drop drops the data: the answer is a status alone.
-func (t *transfer) drop() { t.staged, t.more = 0, false }
+func (t *transfer) drop() { t.size, t.more = 0, false }
 
-// left returns the bytes of the stage that are not posted.
-func (t *transfer) left() int { return t.staged - t.sent }
+// left returns the bytes of the part that are not posted.
+func (t *transfer) left() int { return t.size - t.sent }
 
-// at returns the position of the next byte to post in the data of all stages.
+// at returns the position of the next byte to post in the data of all parts.
 func (t *transfer) at() int { return t.base + t.sent }
 
 // reset makes o ready for its next message.

@@ -21,7 +21,7 @@ type rawClient struct {
 	cq        rdma.CompletionQueue
 	qp        rdma.QueuePair
 	connector rdma.Connector
-	replies   rdma.MemoryRegion // a 16-byte slot for each receive
+	replies   rdma.MemoryRegion // a 16-byte entry for each receive
 	out       rdma.MemoryRegion // source of sends
 	in        rdma.MemoryRegion // target of the server's RDMA writes
 	credits   int
@@ -102,9 +102,9 @@ func (v *env) tryConnectWith(n *negotiated, cfg rdma.DialConfig) (*rawClient, er
 	return c, err
 }
 
-func (c *rawClient) postReply(slot uint64) {
-	c.scratch.sge[0] = rdma.SGE{Region: c.replies, Offset: int(slot) * 16, Length: 16}
-	c.scratch.recv[0] = rdma.ReceiveRequest{ID: slot, SGL: c.scratch.sge[:]}
+func (c *rawClient) postReply(entry uint64) {
+	c.scratch.sge[0] = rdma.SGE{Region: c.replies, Offset: int(entry) * 16, Length: 16}
+	c.scratch.recv[0] = rdma.ReceiveRequest{ID: entry, SGL: c.scratch.sge[:]}
 	if _, err := c.qp.PostReceive(c.scratch.recv[:]); err != nil && c.lost == nil {
 		c.lost = err
 	}

@@ -17,17 +17,17 @@ const sectorSize = 512
 //
 //  1. direct, single: the provider writes from the page cache into the client's memory. One post
 //     sends the data and the answer of a single READ (postSingle).
-//  2. direct: one post sends the data of several READs, and needs neither a buffer nor a slot
-//     (post).
+//  2. direct: one post sends the data of several READs, and needs neither a buffer nor an initiator
+//     entry (post).
 //  3. direct, long: the provider writes a READ of longRead bytes or more from the file in pieces,
 //     if the client's memory is not shared, and reports the end (postLong).
 //  4. inline by a buffer: the loop copies data of the page cache into a block of the buffer pool.
-//     RDMA writes send the block (readStage).
+//     RDMA writes send the block (readPart).
 //  5. worker by a buffer: a worker reads the data that the page cache did not have (readRest).
 //
 // Ways 1 to 3 need a rdma.FileSource. They fall back to way 4 if the data is not in the page cache,
 // or if the file is shorter than the READ. A VEC_READ that is longer than a block takes ways 4 and
-// 5 in stages.
+// 5 in parts.
 //
 // Source: [LWIO §Read] [LWIO §Vectored Read]
 type reader struct {
@@ -62,21 +62,21 @@ func (r *reader) read(o *op) {
 	}
 }
 
-// readByBuffer reads into a block of the buffer pool, in stages of at most
+// readByBuffer reads into a block of the buffer pool, in parts of at most
 // Limits.MaxRdmaWindowSize.
 func (r *reader) readByBuffer(o *op) {
 	o.queue, o.need = o.file.reading, min(int(o.h.Length), r.c.engine.limits.MaxRdmaWindowSize)
-	r.readStage(o)
+	r.readPart(o)
 }
 
-// readStage takes a block for o and fills it from the page cache. A worker reads the data that the
+// readPart takes a block for o and fills it from the page cache. A worker reads the data that the
 // page cache does not have.
-func (r *reader) readStage(o *op) {
+func (r *reader) readPart(o *op) {
 	c := r.c
 	if o.block == none && !c.fabric.buffers.take(o) {
 		return
 	}
-	p, off := o.stage()
+	p, off := o.part()
 	n, ok, err := o.file.open.ReadCached(p, off)
 	if !ok {
 		o.data.inline = n
@@ -92,15 +92,15 @@ func (r *reader) readStage(o *op) {
 	c.answer(o)
 }
 
-// nextStage continues a VEC_READ when a stage has been sent.
-func (r *reader) nextStage(o *op) {
+// nextPart continues a VEC_READ when a part has been sent.
+func (r *reader) nextPart(o *op) {
 	o.data.next()
-	r.readStage(o)
+	r.readPart(o)
 }
 
-// readRest reads the part of a stage that the page cache did not have. A worker calls it.
+// readRest reads the bytes of a part that the page cache did not have. A worker calls it.
 func (o *op) readRest() {
-	p, off := o.stage()
+	p, off := o.part()
 	had := o.data.inline
 	n, err := o.file.open.ReadAt(p[had:], off+int64(had))
 	o.finishRead(had+n, err)
@@ -109,13 +109,13 @@ func (o *op) readRest() {
 	}
 }
 
-// stage returns the memory of the stage of o and its offset in the file.
-func (o *op) stage() ([]byte, int64) {
+// part returns the memory of the part of o and its offset in the file.
+func (o *op) part() ([]byte, int64) {
 	n := min(o.need, int(o.h.Length)-o.data.base)
 	return o.c.fabric.buffers.memory(o)[:n], int64(o.h.Offset) + int64(o.data.base)
 }
 
-// finishRead turns the result of a stage into an answer. The answer is short at the end of the file,
+// finishRead turns the result of a part into an answer. The answer is short at the end of the file,
 // and END_OF_FILE if the READ found no byte.
 //
 // Source: [OP-92a]
@@ -127,11 +127,11 @@ func (o *op) finishRead(n int, err error) {
 		o.info = 0
 	} else {
 		o.info = uint32(o.data.base + n)
-		o.data.stage(n, o.need, int(o.h.Length))
+		o.data.set(n, o.need, int(o.h.Length))
 	}
 }
 
-// target returns the remote address and the length of the next RDMA write of the stage of o. The
+// target returns the remote address and the length of the next RDMA write of the part of o. The
 // limits of the client and of the adapter bound the length. The address in the header of a
 // VEC_READ is not used.
 //

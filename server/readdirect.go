@@ -82,7 +82,7 @@ func (r *reader) flush() {
 	r.post()
 }
 
-// post posts the RDMA writes of the collected READs. A write completes at once and takes no slot, if
+// post posts the RDMA writes of the collected READs. A write completes at once and takes no entry, if
 // all its data is in the page cache and the client's memory is shared. Other READs fall back.
 func (r *reader) post() {
 	for done := 0; done < len(r.direct); {
@@ -157,11 +157,11 @@ func (r *reader) cached(o *op) bool {
 	return true
 }
 
-// postLong posts the RDMA write from the file that answers o. The write takes a slot and has a
-// completion. postLong returns false if no slot is free or the post fails.
+// postLong posts the RDMA write from the file that answers o. The write takes an entry and has a
+// completion. postLong returns false if no entry is free or the post fails.
 func (r *reader) postLong(o *op) bool {
 	c := r.c
-	if !c.send.takeSlot() {
+	if !c.send.takeEntry() {
 		return false
 	}
 	r.long[0] = rdma.Request{}

@@ -113,14 +113,14 @@ func TestSingleReadPostsDataAndAnswerTogether(t *testing.T) {
 	}
 }
 
-// While another goroutine posts, or without a slot, nothing is done, and the freed slots are left
+// While another goroutine posts, or without an entry, nothing is done, and the freed entries are left
 // to the flush, which may have to post other answers with them.
 func TestSingleReadLeavesBusyQueueAlone(t *testing.T) {
 	for name, hinder := range map[string]func(c *conn){
 		"another goroutine posts": func(c *conn) { c.send.posting, c.ready.freed = true, 1 },
 		"outbox is not empty":     func(c *conn) { c.send.outbox.push(c.notice); c.ready.freed = 1 },
 		"connection is dead":      func(c *conn) { c.send.dead, c.ready.freed = true, 1 },
-		"no slot":                 func(c *conn) { c.send.slots = 0 },
+		"no entry":                func(c *conn) { c.send.entries = 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := newFuzzConn(t)
@@ -131,10 +131,10 @@ func TestSingleReadLeavesBusyQueueAlone(t *testing.T) {
 			c.reads.direct = append(c.reads.direct, o)
 			c.reads.writes.next()
 			hinder(c)
-			slots, freed := c.send.slots, c.ready.freed
+			entries, freed := c.send.entries, c.ready.freed
 			c.reads.postSingle(o)
-			if len(c.reads.direct) != 1 || c.send.slots != slots || c.ready.freed != freed || o.info != 0 {
-				t.Errorf("%d collected, %d slots, %d freed", len(c.reads.direct), c.send.slots, c.ready.freed)
+			if len(c.reads.direct) != 1 || c.send.entries != entries || c.ready.freed != freed || o.info != 0 {
+				t.Errorf("%d collected, %d entries, %d freed", len(c.reads.direct), c.send.entries, c.ready.freed)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 //
 // Source: [OP-61] [OP-61c]
 type layout struct {
-	slots, depth          int // most credits, initiator requests
+	credits, depth        int // most credits, initiator requests
 	ahead, receives       int // receives beyond the credits; all receives
 	answers, auth, data   int // offsets; headers are at 0
 	dataSize, total, most int // bytes of data of a receive, of all memory; operations
@@ -28,13 +28,13 @@ func newLayout(l *Limits, info rdma.AdapterInfo) layout {
 	if info.Caps.Has(rdma.CapDirectFile) {
 		y.ahead = 1 // see sendQueue.postClaimed
 	}
-	y.slots = min(l.MaxCredits, info.MaxReceiveQueueDepth-y.ahead)
-	y.receives = y.slots + y.ahead
+	y.credits = min(l.MaxCredits, info.MaxReceiveQueueDepth-y.ahead)
+	y.receives = y.credits + y.ahead
 	if info.Caps.Has(rdma.CapByReference) {
 		y.dataSize = l.MaxByReferenceSize
 	}
 	y.wire = wire.Limits{MaxRecvBufferSize: uint32(y.dataSize), MaxRdmaWindowSize: uint32(l.MaxRdmaWindowSize)}
-	y.depth = min(2*y.slots+64, info.MaxInitiatorQueueDepth)
+	y.depth = min(2*y.credits+64, info.MaxInitiatorQueueDepth)
 	y.most = y.receives + y.depth + 1
 	y.answers = wholePages(y.receives * wire.HeaderSize)
 	y.auth = y.answers + y.most*wire.StatusResponseSize
@@ -53,14 +53,14 @@ type receiveBuffers struct {
 	// pageable: the pages of a buffer may be returned to the system while the memory is
 	// registered.
 	pageable bool
-	spare    []int32 // slots without a posted receive
+	spare    []int32 // receive entries without a posted receive
 }
 
-// newReceiveBuffers returns buffers without memory. All slots are spare.
+// newReceiveBuffers returns buffers without memory. All receive entries are spare.
 func newReceiveBuffers(f *fabric) receiveBuffers {
 	b := receiveBuffers{layout: &f.layout, pageable: f.info.Caps.Has(rdma.CapPageable)}
-	for slot := b.layout.receives - 1; slot >= 0; slot-- {
-		b.spare = append(b.spare, int32(slot))
+	for entry := b.layout.receives - 1; entry >= 0; entry-- {
+		b.spare = append(b.spare, int32(entry))
 	}
 	return b
 }
@@ -87,15 +87,15 @@ func (b *receiveBuffers) close() {
 	}
 }
 
-// header returns the header that a slot received.
-func (b *receiveBuffers) header(slot int32) []byte {
-	at := int(slot) * wire.HeaderSize
+// header returns the header that a receive entry received.
+func (b *receiveBuffers) header(entry int32) []byte {
+	at := int(entry) * wire.HeaderSize
 	return b.mem[at : at+wire.HeaderSize]
 }
 
-// data returns the memory for the data of a slot, which follows the header.
-func (b *receiveBuffers) data(slot int32) []byte {
-	at := b.layout.data + int(slot)*b.layout.dataSize
+// data returns the memory for the data of a receive entry, which follows the header.
+func (b *receiveBuffers) data(entry int32) []byte {
+	at := b.layout.data + int(entry)*b.layout.dataSize
 	return b.mem[at : at+b.layout.dataSize : at+b.layout.dataSize]
 }
 
@@ -112,30 +112,30 @@ func (b *receiveBuffers) authAnswer() []byte {
 	return b.mem[at : at : at+wire.AuthBufferSize]
 }
 
-// post posts the receives of n spare slots.
+// post posts the receives of n spare receive entries.
 func (b *receiveBuffers) post(qp rdma.QueuePair, n int) error {
 	w := takeWorkRequests()
 	defer w.put()
 	for ; n > 0; n-- {
-		slot := b.spare[len(b.spare)-1]
+		entry := b.spare[len(b.spare)-1]
 		b.spare = b.spare[:len(b.spare)-1]
 		if len(w.recvs) == cap(w.recvs) {
 			if err := w.postReceives(qp); err != nil {
 				return err
 			}
 		}
-		w.receive(b, slot)
+		w.receive(b, entry)
 	}
 	return w.postReceives(qp)
 }
 
-// retire makes the slot of a finished receive spare. It returns the pages of its data to the system,
-// if the provider allows that.
+// retire makes the receive entry of a finished receive spare. It returns the pages of its data to
+// the system, if the provider allows that.
 //
 // Source: [OP-61c]
-func (b *receiveBuffers) retire(slot int32) {
-	b.spare = append(b.spare, slot)
+func (b *receiveBuffers) retire(entry int32) {
+	b.spare = append(b.spare, entry)
 	if b.pageable {
-		host.DiscardPages(b.data(slot))
+		host.DiscardPages(b.data(entry))
 	}
 }

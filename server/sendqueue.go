@@ -23,13 +23,13 @@ type sendQueue struct {
 	fail     func(error) // ends the connection
 
 	draining  atomic.Bool   // the connection ends once everything is answered
-	inUse     atomic.Int64  // initiator slots in use
+	inUse     atomic.Int64  // initiator entries in use
 	completed atomic.Uint64 // initiator completions so far
 
 	mu      sync.Mutex
 	outbox  opList
 	posted  opList // answers whose completions have not been polled
-	slots   int    // free initiator slots
+	entries int    // free initiator entries
 	posting bool   // a goroutine is posting, and will post the operations that are appended meanwhile
 	dead    bool   // the connection has ended: no more posts
 	held    heldAnswers
@@ -39,14 +39,14 @@ type sendQueue struct {
 // init makes q ready for use.
 func (q *sendQueue) init(f *fabric, b *receiveBuffers, count *counters, jobs *sync.WaitGroup, fail func(error)) {
 	q.fabric, q.receives, q.count, q.fail = f, b, count, fail
-	q.slots = f.layout.depth
+	q.entries = f.layout.depth
 	q.held.sharedMemory, q.held.post, q.held.jobs = f.sharedMemory(), q.post, jobs
 }
 
-// enqueue appends operations, takes back freed slots, and posts.
+// enqueue appends operations, takes back freed entries, and posts.
 func (q *sendQueue) enqueue(list *opList, freed int) {
 	q.mu.Lock()
-	q.slots += freed
+	q.entries += freed
 	io := 0
 	for o := list.pop(); o != nil; o = list.pop() {
 		io += q.pushLocked(o)
@@ -162,7 +162,7 @@ func (q *sendQueue) fillLocked(w *workRequests) bool {
 			break
 		}
 		if o.data.more {
-			w.signal(idStage, o.index)
+			w.signal(idPart, o.index)
 			q.outbox.remove(o)
 			continue
 		}
@@ -179,15 +179,15 @@ func (q *sendQueue) fillLocked(w *workRequests) bool {
 }
 
 // roomLocked reports whether one more request can be added to w.
-func (q *sendQueue) roomLocked(w *workRequests) bool { return !w.full() && q.slots > 0 }
+func (q *sendQueue) roomLocked(w *workRequests) bool { return !w.full() && q.entries > 0 }
 
-// addLocked adds a request to w and takes a slot for it.
+// addLocked adds a request to w and takes an initiator entry for it.
 func (q *sendQueue) addLocked(w *workRequests, op rdma.Op, region rdma.MemoryRegion, offset, length int) *rdma.Request {
-	q.slots--
+	q.entries--
 	return w.add(op, region, offset, length)
 }
 
-// fillDataLocked adds the RDMA writes of the stage of o, and reports whether it added all of them.
+// fillDataLocked adds the RDMA writes of the part of o, and reports whether it added all of them.
 // The last write may also be the answer.
 //
 // Source: [LWIO §Read] [OP-85] [OP-87]
@@ -277,10 +277,10 @@ func (o *op) wantsImmediate() bool {
 		o.info == o.h.Length && (o.h.Opcode == wire.OpRead || o.h.Opcode == wire.OpVecRead)
 }
 
-// settle counts a completion that frees slots. The caller returns the slots by enqueue or claim.
-func (q *sendQueue) settle(slots int) {
+// settle counts a completion that frees entries. The caller returns the entries by enqueue or claim.
+func (q *sendQueue) settle(entries int) {
 	q.completed.Add(1)
-	q.inUse.Add(-int64(slots))
+	q.inUse.Add(-int64(entries))
 }
 
 // finish returns the n oldest operations with posted answers. A completion has reported that these
@@ -294,14 +294,14 @@ func (q *sendQueue) finish(n int) (done opList) {
 	return done
 }
 
-// takeSlot takes an initiator slot.
-func (q *sendQueue) takeSlot() bool {
+// takeEntry takes an initiator entry.
+func (q *sendQueue) takeEntry() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.slots == 0 {
+	if q.entries == 0 {
 		return false
 	}
-	q.slots--
+	q.entries--
 	return true
 }
 
@@ -328,16 +328,16 @@ func (q *sendQueue) kill() {
 }
 
 // claim makes the caller the goroutine that posts, and appends the answer of o to w. The data of o is
-// in w already and takes no slot. claim returns false if another goroutine posts, or the outbox is
-// not empty, or no slot is free. If it succeeds, it takes the freed slots back. Operations that are
+// in w already and takes no entry. claim returns false if another goroutine posts, or the outbox is
+// not empty, or no entry is free. If it succeeds, it takes the freed entries back. Operations that are
 // appended meanwhile are posted by unclaim.
 func (q *sendQueue) claim(w *workRequests, o *op, freed int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.posting || q.dead || q.slots+freed == 0 || !q.outbox.empty() {
+	if q.posting || q.dead || q.entries+freed == 0 || !q.outbox.empty() {
 		return false
 	}
-	q.slots += freed
+	q.entries += freed
 	q.posting = true
 	q.fillStatusLocked(w, o)
 	return true
@@ -372,7 +372,7 @@ func (q *sendQueue) unclaim(o *op, n int, err error) {
 	q.posting = false
 	switch {
 	case n == 0:
-		q.slots++
+		q.entries++
 	case err != nil:
 		q.dead = true
 	default:

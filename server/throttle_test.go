@@ -35,8 +35,8 @@ func TestThrottleHandlesRestOfBatchFirst(t *testing.T) {
 	c.loop.cq = idleQueue{notify: func() { c.cut(errSeen) }}
 	h := by(wire.NewInterrupt(1), completion{Cookie: 1})
 	copy(c.receives.mem, h.AppendTo(nil))
-	message := func(slot uint64) rdma.Result {
-		return rdma.Result{Op: rdma.OpReceive, ID: slot, Bytes: wire.HeaderSize}
+	message := func(entry uint64) rdma.Result {
+		return rdma.Result{Op: rdma.OpReceive, ID: entry, Bytes: wire.HeaderSize}
 	}
 	c.loop.deferred = []rdma.Result{message(3)}
 	c.send.inUse.Add(2)

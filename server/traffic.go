@@ -193,8 +193,8 @@ func (y *tally) add(e *engine, c *conn, f *registeredFile, n uint32, direct int)
 	y.sum += uint64(n)
 }
 
-// countInline counts a stage that the page cache answered. The tally counts a READ, because a READ
-// has one stage.
+// countInline counts a part that the page cache answered. The tally counts a READ, because a READ
+// has one part.
 func (o *op) countInline() {
 	c := o.c
 	if o.h.Opcode == wire.OpRead && o.status == ntstatus.Success {
@@ -281,7 +281,7 @@ func (s *Server) Connections() []ConnectionStats {
 
 func (c *conn) stats() ConnectionStats {
 	return ConnectionStats{
-		ID: c.place.number, Provider: c.fabric.name, Client: legible(c.peer.name), User: legible(c.auth.session.User()), Since: c.auth.since,
+		ID: c.entry.number, Provider: c.fabric.name, Client: legible(c.peer.name), User: legible(c.auth.session.User()), Since: c.auth.since,
 		Files: c.files.len(), Pending: int(c.send.wakeups.pending.Load()), Credits: c.credits.granted(), Traffic: c.traffic.snapshot(),
 		ReadLatency: c.traffic.reads.snapshot(), WriteLatency: c.traffic.writes.snapshot(),
 	}

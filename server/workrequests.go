@@ -45,22 +45,22 @@ func (w *workRequests) put() {
 func (w *workRequests) empty() { w.reqs, w.sges = w.reqs[:0], w.sges[:0] }
 
 // The ID of an initiator request holds, from the highest bits: the meaning of its completion; the
-// number of answers that the completion confirms, whose operations end; the number of slots that
+// number of answers that the completion confirms, whose operations end; the number of entries that
 // the completion frees; the index of the operation of the request.
 const (
 	idAnswer   uint64 = iota << 56 // the last answer of the connection, or a notice, has been sent
-	idStage                        // a stage of data has been sent, and another stage follows
-	idProgress                     // no operation: only answers and slots
+	idPart                         // a part of data has been sent, and another part follows
+	idProgress                     // no operation: only answers and entries
 	idDirect                       // bytes of a file are in the client's memory
 	idKind     uint64 = 0xFF << 56
 	idAnswers         = 44
-	idSlots           = 32
+	idEntries         = 32
 	idCount           = 1<<12 - 1
 )
 
 // requestID returns the ID of an initiator request.
-func requestID(kind uint64, slots, answers int, index uint32) uint64 {
-	return kind | uint64(answers)<<idAnswers | uint64(slots)<<idSlots | uint64(index)
+func requestID(kind uint64, entries, answers int, index uint32) uint64 {
+	return kind | uint64(answers)<<idAnswers | uint64(entries)<<idEntries | uint64(index)
 }
 
 // full reports whether w holds as many requests as are posted at a time.
@@ -90,14 +90,14 @@ func (w *workRequests) signal(kind uint64, index uint32) {
 	w.silent, w.answers = 0, 0
 }
 
-// receive appends the receive of a slot. The header and the data go to different places.
-func (w *workRequests) receive(b *receiveBuffers, slot int32) {
+// receive appends the receive of a receive entry. The header and the data go to different places.
+func (w *workRequests) receive(b *receiveBuffers, entry int32) {
 	y := b.layout
 	n := len(w.recvSGEs)
 	w.recvSGEs = append(w.recvSGEs,
-		rdma.SGE{Region: b.region, Offset: int(slot) * wire.HeaderSize, Length: wire.HeaderSize},
-		rdma.SGE{Region: b.region, Offset: y.data + int(slot)*y.dataSize, Length: y.dataSize})
-	w.recvs = append(w.recvs, rdma.ReceiveRequest{ID: uint64(slot), SGL: w.recvSGEs[n:]})
+		rdma.SGE{Region: b.region, Offset: int(entry) * wire.HeaderSize, Length: wire.HeaderSize},
+		rdma.SGE{Region: b.region, Offset: y.data + int(entry)*y.dataSize, Length: y.dataSize})
+	w.recvs = append(w.recvs, rdma.ReceiveRequest{ID: uint64(entry), SGL: w.recvSGEs[n:]})
 }
 
 // postReceives posts the collected receives.
