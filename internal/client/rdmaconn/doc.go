@@ -65,5 +65,9 @@
 // receiveQueue.mu, freeRequests.mu, sendQueue.mu, the locks of poller.Poller, buffers.mu,
 // closeWatchers.mu. Only a pin is held while waiting for a peer.
 //
+// BufferTable pins connections with its lock held, against this order. So Pin does not wait for the
+// teardown to unlock lifecycle.mu. Hold does wait: a goroutine calls it only without BufferTable.mu,
+// and without a Pin or Hold of the same connection.
+//
 // Source: [LWIO §I/O Processing]
 package rdmaconn

@@ -83,7 +83,8 @@ func (l *lifecycle) TornDown(ctx context.Context) error {
 }
 
 // Pin holds up the teardown of a connection that is not down, until Unpin. Requests are posted,
-// and memory is registered, only in between.
+// and memory is registered, only in between. Pin does not wait for lifecycle.mu, so the caller may
+// hold BufferTable.mu, or another pin.
 //
 // Errors: the error of the connection, after it is down.
 func (l *lifecycle) Pin() error {
@@ -99,7 +100,8 @@ func (l *lifecycle) Pin() error {
 }
 
 // Hold holds up the teardown, also of a connection that is down, until Unpin. If the teardown
-// has begun, Hold waits for its end.
+// has begun, Hold waits for its end. Precondition: the caller has no Pin or Hold of the connection, for
+// which the teardown waits, and does not hold BufferTable.mu.
 func (l *lifecycle) Hold() { l.mu.RLock() }
 
 // Unpin ends a Pin or a Hold.

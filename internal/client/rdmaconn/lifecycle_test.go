@@ -72,6 +72,16 @@ func TestTeardownWaitsForPins(t *testing.T) {
 		l.mu.RUnlock()
 		time.Sleep(time.Millisecond)
 	}
+	pinned := make(chan error, 1)
+	go func() { pinned <- l.Pin() }()
+	select {
+	case err := <-pinned:
+		if !errors.Is(err, errFake) {
+			t.Errorf("pinned during the teardown: %v", err)
+		}
+	case <-time.After(waitLimit):
+		t.Error("Pin waits for the teardown, which waits for Hold")
+	}
 	l.Unpin()
 	if freed.Load() || l.isGone() {
 		t.Error("the teardown did not wait for Hold")
