@@ -57,6 +57,18 @@ func (p *Epoch) End() {
 	}
 }
 
+// Pending reports whether a write has not ended.
+func (e *Barrier) Pending() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for p := e.cur; p != nil; p = p.prev {
+		if p.n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Wait returns when all writes that began before the call have ended, and with ctx's
 // error if they have not when ctx ends.
 func (e *Barrier) Wait(ctx context.Context) error {

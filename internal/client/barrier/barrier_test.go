@@ -59,11 +59,13 @@ func TestBarrierWaitEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 3 {
-		if err := e.Wait(ctx); !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
+		if err := e.Wait(ctx); !errors.Is(err, context.Canceled) || !e.Pending() {
+			t.Fatal(err, e.Pending())
 		}
 	}
-	w.End()
+	if w.End(); e.Pending() {
+		t.Error("an ended write is pending")
+	}
 	if err := e.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -254,6 +254,46 @@ func testSyncAfterSubmit(t *testing.T, on string) {
 	}
 }
 
+// While Sync and Truncate wait for submitted writes the connection has a poller.
+//
+// Source: [OP-115]
+func TestSyncRequiresPoller(t *testing.T) { onEach(t, testSyncRequiresPoller) }
+
+func testSyncRequiresPoller(t *testing.T, on string) {
+	_, w, c := serveHeldWrites(t, on, 16)
+	f, b := openOn(t, c, "f"), c.NewBatch(1)
+	for name, order := range map[string]func(ctx context.Context) error{
+		"Sync":     f.Sync,
+		"Truncate": func(ctx context.Context) error { return f.Truncate(ctx, 1) },
+	} {
+		if err := errors.Join(b.Write(f, make([]byte, 100), 0, 0), b.Submit(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, func() bool { return w.has(0) })
+		ctx, cancel := context.WithTimeout(t.Context(), waitLimit)
+		defer cancel()
+		waiting, over := &askedContext{Context: ctx, asked: make(chan struct{})}, make(chan error, 1)
+		go func() { over <- order(waiting) }()
+		<-waiting.asked // for the write
+		if n := pollerWaits(c.Live()); n != 1 {
+			t.Errorf("%s: %d waits require a poller", name, n)
+		}
+		w.answer(0, 100, 0)
+		if err := <-over; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if n := pollerWaits(c.Live()); n != 0 {
+			t.Errorf("%s: %d waits require a poller afterwards", name, n)
+		}
+		if list, err := b.Wait(t.Context(), 1); len(list) != 1 || err != nil || list[0].Err != nil {
+			t.Errorf("%s: %+v, %v", name, list, err)
+		}
+	}
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // A batch with operations over SMB and over RDMA sees the loss of the RDMA connection while
 // the answer over SMB does not come.
 //

@@ -1,6 +1,7 @@
 package fileio
 
 import (
+	"reflect"
 	"testing"
 
 	"lwio/internal/client/rdmaconn"
@@ -29,4 +30,10 @@ func waitAnswered(t *testing.T, q *queue, n int) {
 	t.Helper()
 	q.SleepAt(&q.flights[0].Place, n)
 	waitFor(t, q.Ready)
+}
+
+// pollerWaits returns the number of waits that require a poller on a connection. Precondition: no such
+// wait begins or ends meanwhile.
+func pollerWaits(cn *rdmaconn.Conn) int {
+	return int(reflect.ValueOf(cn).Elem().FieldByName("progress").FieldByName("poller").FieldByName("readerOnly").Int())
 }

@@ -9,6 +9,7 @@ import (
 
 	"lwio/internal/client/barrier"
 	"lwio/internal/client/base"
+	"lwio/internal/client/rdmaconn"
 	"lwio/internal/client/smbshare"
 	"lwio/internal/ntstatus"
 )
@@ -113,7 +114,7 @@ func (f *File) ordered(ctx context.Context, do func(ctx context.Context) error) 
 	}
 	ctx, cancel := f.c.Cfg.Bounded(ctx)
 	defer cancel()
-	if err := f.writes.Wait(ctx); err != nil {
+	if err := f.awaitWrites(ctx); err != nil {
 		return err
 	}
 	if err := f.c.Fence(ctx); err != nil {
@@ -123,6 +124,33 @@ func (f *File) ordered(ctx context.Context, do func(ctx context.Context) error) 
 		return err
 	}
 	return do(ctx)
+}
+
+// awaitWrites waits for all earlier writes. The answers to submitted writes of a Batch are delivered
+// meanwhile, though no goroutine waits for the completions.
+//
+// Source: [OP-115]
+func (f *File) awaitWrites(ctx context.Context) error {
+	if f.writes.Pending() {
+		defer f.requirePollers()()
+	}
+	return f.writes.Wait(ctx)
+}
+
+// requirePollers has the answers on the connections of the file delivered, until the function that it
+// returns is called.
+func (f *File) requirePollers() (release func()) {
+	var used []*rdmaconn.Conn
+	for i := range f.regs {
+		if g := f.regs[i].Load(); g != nil && g.fid != 0 && g.conn.RequirePoller() {
+			used = append(used, g.conn)
+		}
+	}
+	return func() {
+		for _, c := range used {
+			c.ReleasePoller()
+		}
+	}
 }
 
 // Stat implements lwio.File.Stat.
@@ -149,7 +177,7 @@ func (f *File) Close() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), f.c.Cfg.Timeout)
 	defer cancel()
-	err := f.writes.Wait(ctx)
+	err := f.awaitWrites(ctx)
 	for i := range f.regs {
 		if g := f.regs[i].Load(); g != nil && g.fid != 0 {
 			g.conn.CloseFid(g.fid)

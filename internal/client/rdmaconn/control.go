@@ -156,9 +156,8 @@ func (c *Conn) AwaitCredit(ctx context.Context) (*Request, error) {
 	if s := c.table.free.take(); s != nil {
 		return s, nil
 	}
-	c.progress.poller.Block()
+	c.progress.require()
 	defer c.progress.poller.Unblock()
-	c.progress.armIfAsleep()
 	var late <-chan time.Time
 	if _, timed := ctx.Deadline(); !timed {
 		t := c.timers.start(c.cfg.Timeout)

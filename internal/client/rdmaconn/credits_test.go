@@ -258,3 +258,24 @@ func TestLastCreditAfterWakeUpWithoutMessage(t *testing.T) {
 		t.Errorf("%d credits are free", freeRequestsOf(c))
 	}
 }
+
+// RequirePoller asks for a wake-up if the poller sleeps. It does nothing on a connection that is down.
+//
+// Source: [LWIO §Wakeup], [OP-115]
+func TestRequirePollerAsksForWakeUp(t *testing.T) {
+	c, pair := newFake(3, base.Polling, 0)
+	postRead(t, c, 1)
+	pair.sent()
+	c.progress.asleep.Store(true)
+	if !c.RequirePoller() {
+		t.Fatal(c.Err())
+	}
+	if list := pair.sent(); len(list) != 1 || list[0].Opcode != wire.OpInterrupt {
+		t.Errorf("%+v", list)
+	}
+	c.Fail(errFake)
+	c.ReleasePoller()
+	if c.RequirePoller() {
+		t.Error("a connection that is down has a poller")
+	}
+}

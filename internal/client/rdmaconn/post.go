@@ -96,8 +96,7 @@ func (c *Conn) DelegatePolling(a *Arrivals) error {
 		a.failed.Store(true) // the failure may have come before the watch
 		return err
 	}
-	c.progress.poller.Block()
-	c.progress.armIfAsleep()
+	c.progress.require()
 	return nil
 }
 
@@ -119,3 +118,17 @@ func (c *Conn) Age() time.Duration { return time.Since(c.count.born) }
 // PollForOthers has the answers of this connection delivered though the caller does not wait for
 // them. Precondition: the caller has pinned the connection.
 func (c *Conn) PollForOthers() { c.progress.armIfAsleep() }
+
+// RequirePoller has the answers of this connection delivered while the caller waits for their effects
+// elsewhere. The caller calls ReleasePoller after true. False says that the connection is down.
+func (c *Conn) RequirePoller() bool {
+	if c.Pin() != nil {
+		return false
+	}
+	defer c.Unpin()
+	c.progress.require()
+	return true
+}
+
+// ReleasePoller ends RequirePoller. The connection may be down.
+func (c *Conn) ReleasePoller() { c.progress.poller.Unblock() }

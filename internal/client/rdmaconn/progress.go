@@ -119,6 +119,14 @@ func (p *progress) armIfAsleep() {
 	}
 }
 
+// require has another goroutine deliver answers, while the caller waits for them elsewhere: the reader
+// becomes the poller if no goroutine is. poller.Unblock must follow. Precondition: the caller has
+// pinned the connection.
+func (p *progress) require() {
+	p.poller.Block()
+	p.armIfAsleep()
+}
+
 // spin busy-polls for the condition r, and reports whether the wait is over. The caller is the
 // poller if no other goroutine is. While the poller sleeps, one call at a time looks at the status
 // blocks alone; the provider's own goroutine moves the data then.
