@@ -3,6 +3,8 @@ package smbserver
 import (
 	"context"
 	"sync"
+
+	"lwio/internal/smb/smbwire"
 )
 
 // cancelTable holds the requests of a connection that CANCEL can end, by message id. It is
@@ -40,4 +42,21 @@ func (t *cancelTable) cancel(id uint64) {
 	if cancel != nil {
 		cancel()
 	}
+}
+
+// receiveCancel executes a CANCEL. It has no response. A CANCEL without the signature of a
+// valid session is ignored: every session requires signing, and only a session has requests
+// that can be cancelled.
+//
+// Source: [MS-SMB2 3.3.5.16]
+func (c *conn) receiveCancel(h *smbwire.Header, msg []byte) {
+	s := c.sessions.get(h.SessionID)
+	if s == nil || !s.valid() || !s.signed(h, msg) {
+		return
+	}
+	id := h.MessageID
+	if h.Flags&smbwire.FlagAsync != 0 {
+		id = h.AsyncID
+	}
+	c.cancels.cancel(id)
 }

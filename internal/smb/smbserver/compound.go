@@ -81,11 +81,7 @@ func (m *message) parse() error {
 		case !c.agreed.ready() && h.Command != smbwire.CommandNegotiate:
 			return fmt.Errorf("%v before negotiation", h.Command)
 		case h.Command == smbwire.CommandCancel:
-			id := h.MessageID
-			if h.Flags&smbwire.FlagAsync != 0 {
-				id = h.AsyncID
-			}
-			c.cancels.cancel(id)
+			c.receiveCancel(&h, msg)
 			continue
 		}
 		r := newRequest(c, &h, msg)

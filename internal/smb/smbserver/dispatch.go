@@ -90,8 +90,9 @@ func (r *request) authorize(cmd command) ntstatus.Status {
 		}
 		return ntstatus.UserSessionDeleted
 	}
-	if st := r.verify(); st != ntstatus.Success {
-		return st
+	r.resp.signer = r.session.signer
+	if !r.session.signed(&r.hdr, r.msg) {
+		return ntstatus.AccessDenied
 	}
 	if st := r.throttle(1, 0); st != ntstatus.Success {
 		return st
@@ -105,19 +106,19 @@ func (r *request) authorize(cmd command) ntstatus.Status {
 	return ntstatus.Success
 }
 
-// verify checks the signature of a request of a valid session.
+// signed reports whether a request has the signature of the session, which is valid. A wrong
+// signature is counted.
 //
 // Source: [MS-SMB2 3.3.5.2.4]
-func (r *request) verify() ntstatus.Status {
-	srv := r.conn.srv
-	r.resp.signer = r.session.signer
-	switch {
-	case r.hdr.Flags&smbwire.FlagSigned == 0:
-		return ntstatus.AccessDenied
-	case !r.session.signer.Verify(r.msg):
-		srv.stats.badSignatures.Add(1)
-		srv.peerLog.Warn(r.conn.log, "smb: wrong signature", "user", r.session.user, "command", r.hdr.Command.String())
-		return ntstatus.AccessDenied
+func (s *Session) signed(h *smbwire.Header, msg []byte) bool {
+	if h.Flags&smbwire.FlagSigned == 0 {
+		return false
 	}
-	return ntstatus.Success
+	if s.signer.Verify(msg) {
+		return true
+	}
+	srv := s.conn.srv
+	srv.stats.badSignatures.Add(1)
+	srv.peerLog.Warn(s.conn.log, "smb: wrong signature", "user", s.user, "command", h.Command.String())
+	return false
 }

@@ -78,6 +78,36 @@ func (c *raw) cancel(message uint64, async bool) {
 	c.send(m)
 }
 
+// A CANCEL without a valid signature of its session is ignored.
+//
+// Source: [MS-SMB2 3.3.5.16] [MS-SMB2 3.3.5.2.4]
+func TestCancelNeedsSignature(t *testing.T) {
+	s, addr, _ := testServer(t, nil)
+	for _, d := range allDialects {
+		a, b := login(t, addr, d), login(t, addr, d)
+		a.mustConnect("data")
+		b.mustConnect("data")
+		f, g := a.mustCreate(rw("f")), b.mustCreate(rw("f"))
+		a.want(ntstatus.Success, cmdLock, lockBody(f, element{0, 1, lockExclusive}))
+		wait := b.pend(g, element{0, 1, lockExclusive})
+		signer, session, wrong := b.signer, b.session, s.Stats().BadSignatures
+		b.signer = nil
+		b.cancel(wait, true) // unsigned
+		b.signer, b.session = signer, session+1
+		b.cancel(wait, true) // of no session
+		b.signer, b.session = a.signer, session
+		b.cancel(wait, true) // signed with another key
+		b.signer = signer
+		b.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0}) // and not the response to LOCK
+		if n := s.Stats().BadSignatures - wrong; n != 1 {
+			t.Errorf("%#x: %d wrong signatures counted", d, n)
+		}
+		b.cancel(wait, true)
+		b.late(wait, ntstatus.Cancelled)
+		a.want(ntstatus.Success, cmdClose, closeBody(f, 0))
+	}
+}
+
 // The responses to LOCK, byte by byte.
 //
 // Source: [MS-SMB2 2.2.26] [MS-SMB2 3.3.5.14] [MS-SMB2 3.3.5.14.1] [MS-SMB2 3.3.5.14.2]
