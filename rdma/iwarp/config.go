@@ -64,8 +64,8 @@ type Config struct {
 	// delivered. 0 means 500 ms.
 	DrainTimeout time.Duration
 	// MaxStartups bounds the connections of one listener that have not sent their request
-	// yet. A further connection replaces the oldest connection of the host that has the
-	// most. MaxStartups also bounds the refused and abandoned connections of an adapter
+	// yet, or whose refusal is being sent. A further connection replaces the oldest
+	// connection of the host that has the most. MaxStartups also bounds the refused and abandoned connections of an adapter
 	// that wait for DrainTimeout; a further one is closed at once. 0 means 256.
 	MaxStartups int
 	// MaxBacklog bounds the requests of one listener that wait for a connector, and the

@@ -46,7 +46,8 @@ type Config struct {
 	// close of a region that the peer is writing. 0 means 500 ms.
 	DrainTimeout time.Duration
 	// MaxStartups bounds the connections of one listener that have not sent their request
-	// yet. A further connection evicts the oldest. 0 means 256.
+	// yet, or whose refusal is being sent. A further connection evicts the oldest. 0 means
+	// 256.
 	MaxStartups int
 	// MaxBacklog bounds the pending requests of one listener, and the backlog of Listen.
 	// 0 means 1024.
