@@ -2,6 +2,7 @@ package softrdma
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -98,7 +99,7 @@ func TestRefusalDelaysNoOtherConnection(t *testing.T) {
 	wantClosed := func(i int) {
 		t.Helper()
 		_ = peers[i].SetReadDeadline(time.Now().Add(testTimeout))
-		if _, err := peers[i].Read(make([]byte, 1)); err != io.EOF {
+		if _, err := peers[i].Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("connection %d is not closed: %v", i, err)
 		}
 	}
