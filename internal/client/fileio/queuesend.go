@@ -188,7 +188,7 @@ func (q *queue) sendOn(ctx context.Context, l *flight, block bool) (int, error) 
 // sendSingle does the work of send and sleep for the operation of a blocking call, in the usual
 // case: there is one path, the file is registered on it, a credit is free, and one request has the
 // whole operation. It reports whether the request was sent, and returns at the latest when the
-// answer is there. Otherwise nothing has changed.
+// answer is there. Otherwise o is still to be sent.
 func (q *queue) sendSingle(ctx context.Context, o *operation) bool {
 	if len(q.flights) != 1 {
 		return false

@@ -121,6 +121,17 @@ func (s *Request) settle(w requestWord) bool {
 	return s.word.CompareAndSwap(uint64(w), uint64(w.with(requestSettling)))
 }
 
+// startClock begins the age of the request, which the watchdog measures, unless the caller has a
+// deadline of its own. It does not store a value that is there.
+func (s *Request) startClock(now int64) {
+	if s.timed {
+		now = untimed
+	}
+	if s.tick.Load() != now {
+		s.tick.Store(now)
+	}
+}
+
 // leave prepares a settling request for the state abandoned: its Buffer is busy, and a write in
 // its epoch, until the server has answered. The watchdog counts its age from tick on.
 //

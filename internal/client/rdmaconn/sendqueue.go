@@ -184,13 +184,7 @@ func (q *sendQueue) addLocked(s *Request, h *wire.Header, data *Payload, as requ
 	if s.kind == kindWrite {
 		q.count.unanswered.Add(1)
 	}
-	tick := q.count.ticks.Load()
-	if s.timed {
-		tick = untimed
-	}
-	if s.tick.Load() != tick {
-		s.tick.Store(tick)
-	}
+	s.startClock(q.count.ticks.Load())
 	s.start(as, polled)
 	if polled && !q.freshPolled.add(s.index) {
 		q.status.polled.addSome(q.freshPolled)
