@@ -48,6 +48,16 @@ func (s flightSet) broken() bool {
 	return false
 }
 
+// inFlight reports whether operations are in flight on any connection.
+func (s flightSet) inFlight() bool {
+	for _, l := range s {
+		if l.inFlight() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // clearWaitingForCredit notes that no operation waits for a credit.
 func (s flightSet) clearWaitingForCredit() {
 	for _, l := range s {

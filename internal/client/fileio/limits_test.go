@@ -121,7 +121,7 @@ func (s *rawServer) hurried(timeout time.Duration, name string) *File {
 		if err == nil {
 			var f *File
 			if f, err = c.OpenFile(s.t.Context(), name, os.O_RDWR, 0); err == nil {
-				_, _, err = f.pathFor(s.t.Context(), f.c.Paths[0], false)
+				_, _, err = f.pathFor(s.t.Context(), f.c.Paths[0], access{})
 			}
 			if err == nil {
 				return f

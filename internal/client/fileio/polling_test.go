@@ -258,7 +258,7 @@ func testHostileStatusBlocks(t *testing.T, on string) {
 				waitFor(t, func() bool { return !c.Transport().RDMA() })
 			} else {
 				// The answer to its REGISTER is a message, which comes after all that was written.
-				if _, _, err := openOn(t, c, "f").pathFor(t.Context(), c.Paths[0], false); err != nil {
+				if _, _, err := openOn(t, c, "f").pathFor(t.Context(), c.Paths[0], access{}); err != nil {
 					t.Fatal(err)
 				}
 			}

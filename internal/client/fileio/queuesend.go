@@ -31,6 +31,9 @@ func (q *queue) send(ctx context.Context, block bool) error {
 			continue
 		}
 		cn, err := q.route(ctx, o, r)
+		if errors.Is(err, errPathDown) {
+			return nil // wait takes the lost requests back first, or waits for answers
+		}
 		if err != nil && ctx.Err() != nil {
 			return err // the operation stays queued
 		}
@@ -90,7 +93,10 @@ func (q *queue) pathOf(o *operation, full paths.PathBits) (r *paths.Path, free b
 	return r, r != nil
 }
 
-// route is the connection of path r for o, or nil for SMB.
+// route is the connection of path r for o, or nil for SMB. It waits for a connection only if the queue
+// has no request in flight over RDMA.
+//
+// Errors: errPathDown if it would wait.
 func (q *queue) route(ctx context.Context, o *operation, r *paths.Path) (*rdmaconn.Conn, error) {
 	err := o.refused(ctx)
 	if err != nil && o.unacked != nil && ctx.Err() == nil {
@@ -107,7 +113,7 @@ func (q *queue) route(ctx context.Context, o *operation, r *paths.Path) (*rdmaco
 	if err := q.c.FenceUncertainWrites(ctx); err != nil {
 		return nil, err
 	}
-	cn, fid, err := o.f.pathFor(ctx, r, q.replaysOn(r))
+	cn, fid, err := o.f.pathFor(ctx, r, access{replays: q.replaysOn(r), inFlight: q.flights.inFlight()})
 	o.fid = fid
 	return cn, err
 }

@@ -437,3 +437,46 @@ func testCloseWaitsForReplay(t *testing.T, on string) {
 		t.Error("wrong bytes at the server")
 	}
 }
+
+// A part that was never sent does not wait for the next connection while an earlier part is in flight on
+// the lost one: the earlier part reserves the next connection.
+//
+// Source: [OP-112]
+func TestUnsentPartWaitsForNoConnection(t *testing.T) { onEach(t, testUnsentPartWaitsForNoConnection) }
+
+func testUnsentPartWaitsForNoConnection(t *testing.T, on string) {
+	share := newFakeShare()
+	share.put("f", nil)
+	s := newRawServer(t, on, share)
+	s.echoes, s.grant = true, 1
+	var cut atomic.Bool
+	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+		if h.Opcode != wire.OpWrite || cut.Swap(true) {
+			return false
+		}
+		c.cut()
+		return true
+	}
+	c := s.connect(base.Config{ReconnectTimeout: time.Minute, RequireRDMA: true})
+	f := openOn(t, c, "f")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	q, want := c.newQueue(1), pattern(10_000)
+	q.Call = true
+	q.push(q.add(f, &arguments{p: want, size: len(want), write: true}, 0))
+	if err := q.send(ctx, true); err != nil || q.sent != 1 || q.pending.empty() {
+		t.Fatalf("%d requests sent, %v", q.sent, err)
+	}
+	for c.Paths[0].Live() != nil {
+		time.Sleep(time.Millisecond)
+	}
+	if cn, err := q.route(ctx, q.pending.first(), c.Paths[0]); cn != nil || !errors.Is(err, errPathDown) {
+		t.Errorf("route: %v, %v", cn, err)
+	}
+	if err := q.wait(ctx, 1); err != nil {
+		t.Fatal(err)
+	}
+	if d := q.out[0]; d.N != len(want) || d.Err != nil || !bytes.Equal(share.files["f"].content(), want) {
+		t.Errorf("%d of %d bytes written, %v", d.N, len(want), d.Err)
+	}
+}

@@ -40,16 +40,27 @@ func (f *File) isOnSMB() bool {
 	return true
 }
 
+// errPathDown reports that a path has no connection at present.
+var errPathDown = errors.New("the path has no connection at present")
+
+// access is how a caller of pathFor uses a path.
+type access struct {
+	replays  bool // the caller has writes to send again there
+	inFlight bool // the caller has requests in flight, and must not wait for a connection
+}
+
 // pathFor returns the connection of one path, and the file id, and registers the file there if
-// needed. replays tells that the caller has writes to send again.
-func (f *File) pathFor(ctx context.Context, r *paths.Path, replays bool) (*rdmaconn.Conn, uint16, error) {
+// needed.
+//
+// Errors: errPathDown if access.inFlight is set and the path has no connection; ctx's; base.ErrNoRDMA.
+func (f *File) pathFor(ctx context.Context, r *paths.Path, use access) (*rdmaconn.Conn, uint16, error) {
 	if cn, fid := f.pathNow(r); cn != nil {
 		return cn, fid, nil
 	}
 	ctx, cancel := f.c.Cfg.Bounded(ctx)
 	defer cancel()
 	for range maxLosses {
-		cn, err := r.Get(ctx, replays)
+		cn, err := connectionOf(ctx, r, use)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -73,6 +84,17 @@ func (f *File) pathFor(ctx context.Context, r *paths.Path, replays bool) (*rdmac
 		return nil, 0, base.ErrClientClosed
 	}
 	return nil, 0, f.noRDMA(r.Reason())
+}
+
+// connectionOf returns the connection of a path, or nil if there will be none.
+func connectionOf(ctx context.Context, r *paths.Path, use access) (*rdmaconn.Conn, error) {
+	if !use.inFlight {
+		return r.Get(ctx, use.replays)
+	}
+	if cn := r.Now(use.replays); cn != nil {
+		return cn, nil
+	}
+	return nil, errPathDown
 }
 
 // noRDMA is an error if RDMA is required.

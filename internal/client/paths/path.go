@@ -95,28 +95,41 @@ func (r *Path) notice() {
 	}
 }
 
-// Get is Live that waits for the connection that replaces a lost one, as long as ctx and
-// Config.ReconnectTimeout allow. Calls with writes to replay get it before others. It
-// returns nil if there is none.
+// Now is Live, and with replays also the connection that is reserved for replays.
+func (r *Path) Now(replays bool) *rdmaconn.Conn {
+	if cn := r.Live(); cn != nil || !replays {
+		return cn
+	}
+	r.Mu.Lock()
+	state, last := r.state, r.Last
+	r.Mu.Unlock()
+	switch {
+	case state != pathReplaying:
+		return nil
+	case last.IsDown():
+		r.lose(last)
+		return nil
+	}
+	return last
+}
+
+// Get is Now that waits for the connection that replaces a lost one, as long as ctx and
+// Config.ReconnectTimeout allow. It returns nil if there is none. Precondition: the caller has no
+// request in flight on a lost connection of any path. The writes among them would reserve the next
+// connection, and the caller would wait for itself.
 //
 // Errors: ctx's.
 func (r *Path) Get(ctx context.Context, replays bool) (*rdmaconn.Conn, error) {
 	var late <-chan time.Time
 	for {
-		if cn := r.Live(); cn != nil {
+		if cn := r.Now(replays); cn != nil {
 			return cn, nil
 		}
 		r.Mu.Lock()
-		state, last, changed, left := r.state, r.Last, r.changed, time.Until(r.until)
+		state, changed, left := r.state, r.changed, time.Until(r.until)
 		r.Mu.Unlock()
 		switch {
-		case state == pathUp:
-			continue
-		case state == pathReplaying && replays:
-			if !last.IsDown() {
-				return last, nil
-			}
-			r.lose(last)
+		case state == pathUp, state == pathReplaying && replays:
 			continue
 		case state == pathOver || left <= 0:
 			return nil, nil
