@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"lwio/internal/client/base"
-	"lwio/internal/client/rdmaconn"
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 )
@@ -154,65 +153,5 @@ func testSessionLostInDial(t *testing.T, on string) {
 		if c != nil || !errors.Is(err, net.ErrClosed) || !strings.Contains(err.Error(), "SMB session has ended: the cable") {
 			t.Errorf("%v, %v", c, err)
 		}
-	}
-}
-
-// lostWithWrite is a connection of another client that is torn down, with a write that was not
-// answered.
-func lostWithWrite(t *testing.T) *rdmaconn.Conn {
-	share := newFakeShare()
-	share.put("f", nil)
-	s := newRawServer(t, "iwarp", share)
-	s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
-		if h.Opcode == wire.OpWrite {
-			c.cut()
-		}
-		return h.Opcode == wire.OpWrite
-	}
-	c := s.connect(base.Config{})
-	cn := c.Live()
-	if _, err := openOn(t, c, "f").WriteAt(make([]byte, 1), 0); !errors.Is(err, base.ErrUncertain) {
-		t.Fatal(err)
-	}
-	<-cn.Gone()
-	if n := cn.UnansweredWrites(); n != 1 {
-		t.Fatalf("%d writes are unanswered", n)
-	}
-	return cn
-}
-
-// A fence that had to wait while a connection was made in the place of the one that was
-// lost leaves that alone.
-//
-// Source: [OP-112]
-func TestFenceLeavesTheNextAlone(t *testing.T) {
-	s := newRawServer(t, "iwarp", newFakeShare())
-	s.away(true)
-	c, err := s.dial(nil) // which has no path that negotiates beside
-	if err != nil {
-		t.Fatal(err)
-	}
-	lost := lostWithWrite(t)
-	r := c.NewPath(0)
-	r.Last, r.Fenced = lost, false
-	r.Turn <- struct{}{} // the maintainer connects
-	before := s.sess.counted(&s.sess.negotiations)
-	done := make(chan error)
-	go func() { done <- r.Fence(t.Context()) }()
-	for range 1000 { // let it come to where it waits for its turn
-		runtime.Gosched()
-	}
-	r.Mu.Lock()
-	r.Fenced = true // by its NEGOTIATE; no goroutine has seen it yet
-	r.Mu.Unlock()
-	<-r.Turn
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if n := s.sess.counted(&s.sess.negotiations); n != before {
-		t.Errorf("%d negotiations", n-before)
-	}
-	if r.Fenced = false; !r.Unfenced(lost) || r.Unfenced(new(rdmaconn.Conn)) {
-		t.Error("it does not tell connections apart")
 	}
 }

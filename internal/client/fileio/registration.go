@@ -20,7 +20,7 @@ type registration struct {
 
 // pathNow is the connection of a path, and the file id, if the file was used on it before.
 func (f *File) pathNow(r *paths.Path) (*rdmaconn.Conn, uint16) {
-	if g := f.regs[r.Index].Load(); g != nil && g.fid != 0 && g.conn == r.Cn.Load() && !g.conn.IsDown() {
+	if g := f.regs[r.Index].Load(); g != nil && g.fid != 0 && g.conn == r.Current() && !g.conn.IsDown() {
 		return g.conn, g.fid
 	}
 	return nil, 0

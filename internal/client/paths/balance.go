@@ -74,9 +74,9 @@ func (s PathBits) Unless(r *Path) *Path {
 // Source: [OP-112]
 func (r *Path) NoteUncertainWrite() {
 	r.notice()
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	if r.state > pathReplaying && !r.Fenced && !r.hasUncertainWrites {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state > pathReplaying && !r.fenced && !r.hasUncertainWrites {
 		r.hasUncertainWrites = true
 		r.Set.pathsWithUncertainWrites.Add(1)
 	}

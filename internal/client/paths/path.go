@@ -36,16 +36,16 @@ type Path struct {
 	Set   *Set
 	Index int                           // among the client's
 	key   [16]byte                      // the client's in NEGOTIATE
-	Cn    atomic.Pointer[rdmaconn.Conn] // for all; nil or down if there is none
-	Turn  chan struct{}                 // holds a token while a goroutine negotiates or connects
+	cn    atomic.Pointer[rdmaconn.Conn] // for all; nil or down if there is none
+	turn  chan struct{}                 // holds a token while a goroutine negotiates or connects
 
-	// Mu guards the following fields.
-	Mu                 sync.Mutex
+	// mu guards the following fields.
+	mu                 sync.Mutex
 	state              pathState
-	Last               *rdmaconn.Conn // the newest; nil if there never was one
+	last               *rdmaconn.Conn // the newest; nil if there never was one
 	changed            chan struct{}  // closed when the state changes
 	until              time.Time      // calls wait for the next connection
-	Fenced             bool           // nothing of the last connection goes on at the server
+	fenced             bool           // nothing of the last connection goes on at the server
 	replaying          int            // calls with unacknowledged writes
 	hasUncertainWrites bool           // writes are uncertain and may still be going on
 	why                error          // the reason for the last time without a connection
@@ -53,7 +53,7 @@ type Path struct {
 
 // NewPath makes the path with this index, without a connection.
 func (c *Set) NewPath(index int) *Path {
-	r := &Path{Set: c, Index: index, state: pathLost, Fenced: true, Turn: make(chan struct{}, 1), changed: make(chan struct{})}
+	r := &Path{Set: c, Index: index, state: pathLost, fenced: true, turn: make(chan struct{}, 1), changed: make(chan struct{})}
 	rand.Read(r.key[:]) // never fails
 	return r
 }
@@ -69,15 +69,18 @@ func (r *Path) begin(ctx context.Context) error {
 
 // waits returns the time until which calls wait for a connection.
 func (r *Path) waits() time.Time {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return r.until
 }
+
+// Current returns the connection for all, which may be down, or nil. Unlike Live it notices no loss.
+func (r *Path) Current() *rdmaconn.Conn { return r.cn.Load() }
 
 // Live returns the connection if there is one for all, else nil. It notices when the
 // connection has ended.
 func (r *Path) Live() *rdmaconn.Conn {
-	cn := r.Cn.Load()
+	cn := r.cn.Load()
 	if cn == nil || !cn.IsDown() {
 		return cn
 	}
@@ -87,9 +90,9 @@ func (r *Path) Live() *rdmaconn.Conn {
 
 // notice notes the loss of the newest connection if that is down.
 func (r *Path) notice() {
-	r.Mu.Lock()
-	cn := r.Last
-	r.Mu.Unlock()
+	r.mu.Lock()
+	cn := r.last
+	r.mu.Unlock()
 	if cn != nil && cn.IsDown() {
 		r.lose(cn)
 	}
@@ -100,9 +103,9 @@ func (r *Path) Now(replays bool) *rdmaconn.Conn {
 	if cn := r.Live(); cn != nil || !replays {
 		return cn
 	}
-	r.Mu.Lock()
-	state, last := r.state, r.Last
-	r.Mu.Unlock()
+	r.mu.Lock()
+	state, last := r.state, r.last
+	r.mu.Unlock()
 	switch {
 	case state != pathReplaying:
 		return nil
@@ -125,9 +128,9 @@ func (r *Path) Get(ctx context.Context, replays bool) (*rdmaconn.Conn, error) {
 		if cn := r.Now(replays); cn != nil {
 			return cn, nil
 		}
-		r.Mu.Lock()
+		r.mu.Lock()
 		state, changed, left := r.state, r.changed, time.Until(r.until)
-		r.Mu.Unlock()
+		r.mu.Unlock()
 		switch {
 		case state == pathUp, state == pathReplaying && replays:
 			continue
@@ -151,8 +154,8 @@ func (r *Path) Get(ctx context.Context, replays bool) (*rdmaconn.Conn, error) {
 
 // Reason returns the reason why there is no connection, which is net.ErrClosed after a loss.
 func (r *Path) Reason() error {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	return r.why
 }
 
@@ -185,15 +188,15 @@ func (r *Path) afterLoss() string {
 
 // down changes the state after the loss of cn. It reports false if the loss is known already.
 func (r *Path) down(cn *rdmaconn.Conn) bool {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	if r.Last != cn || r.state == pathLost || r.state == pathOver {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last != cn || r.state == pathLost || r.state == pathOver {
 		return false
 	}
 	r.Set.Lost.Add(1) // before any goroutine sees the state
-	r.Cn.Store(nil)
+	r.cn.Store(nil)
 	r.why = cn.Err()
-	r.Fenced = false
+	r.fenced = false
 	r.until = time.Now().Add(max(r.Set.Cfg.ReconnectTimeout, 0))
 	r.setLocked(pathLost)
 	return true
@@ -201,17 +204,17 @@ func (r *Path) down(cn *rdmaconn.Conn) bool {
 
 // offer makes cn the connection of the path. It reports false if the path has ended.
 func (r *Path) offer(cn *rdmaconn.Conn) bool {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.state == pathOver {
 		return false
 	}
-	r.Last = cn
+	r.last = cn
 	if r.replaying > 0 {
 		r.setLocked(pathReplaying)
 		return true
 	}
-	r.Cn.Store(cn)
+	r.cn.Store(cn)
 	r.setLocked(pathUp)
 	return true
 }
@@ -219,34 +222,34 @@ func (r *Path) offer(cn *rdmaconn.Conn) bool {
 // BeginReplay reserves the next connection for calls that send writes again. Precondition: the caller
 // holds up the teardown of the connection on which it sent the writes.
 func (r *Path) BeginReplay() {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.replaying++
 }
 
 // EndReplay ends a BeginReplay. After the last one all calls may use the connection.
 func (r *Path) EndReplay() {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.replaying--; r.replaying == 0 && r.state == pathReplaying {
-		r.Cn.Store(r.Last)
+		r.cn.Store(r.last)
 		r.setLocked(pathUp)
 	}
 }
 
 // end ends the path: no further connection is made. It returns the last connection, or nil.
 func (r *Path) end(why error) *rdmaconn.Conn {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.state != pathOver {
 		r.why = why
-		r.Cn.Store(nil)
+		r.cn.Store(nil)
 		r.setLocked(pathOver)
 	}
-	return r.Last
+	return r.last
 }
 
-// setLocked changes the state. Precondition: Mu is held.
+// setLocked changes the state. Precondition: mu is held.
 func (r *Path) setLocked(s pathState) {
 	r.state = s
 	close(r.changed)
@@ -256,10 +259,10 @@ func (r *Path) setLocked(s pathState) {
 // transport describes the path.
 func (r *Path) transport() base.Transport {
 	r.Live()
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.state == pathUp || r.state == pathReplaying {
-		return r.Last.Transport()
+		return r.last.Transport()
 	}
 	return base.Transport{Name: base.TransportSMB, Reason: r.why.Error()}
 }

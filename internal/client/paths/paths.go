@@ -120,7 +120,7 @@ func (c *Set) Home(ctx context.Context) (*rdmaconn.Conn, error) {
 // then.
 func (c *Set) AllUp() bool {
 	for _, r := range c.Paths {
-		if cn := r.Cn.Load(); cn == nil || cn.IsDown() {
+		if cn := r.cn.Load(); cn == nil || cn.IsDown() {
 			return false
 		}
 	}
@@ -240,7 +240,7 @@ func (c *Set) connectTo(ctx context.Context, r *Path, assoc *handshake.Associati
 	if err != nil {
 		return nil, err
 	}
-	if err := cn.Authenticate(ctx, assoc, r.Last, c.Cfg.AllowMD5); err != nil {
+	if err := cn.Authenticate(ctx, assoc, r.last, c.Cfg.AllowMD5); err != nil {
 		cn.Close()
 		return nil, fmt.Errorf("authenticate %v: %w", remote, err)
 	}

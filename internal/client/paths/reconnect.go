@@ -34,7 +34,7 @@ const (
 // with ctx or the SMB session.
 func (r *Path) maintain(ctx context.Context) {
 	defer r.Set.Maintainers.Done()
-	cn := r.Last
+	cn := r.last
 	var pause backoff
 	if cn == nil {
 		pause.pause = firstPause
@@ -91,20 +91,20 @@ func (r *Path) make(ctx context.Context, cn *rdmaconn.Conn, pause *backoff) *rdm
 
 // loss returns the reason of the loss, without the errors of attempts to replace the connection.
 func (r *Path) loss() error {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	if r.Last != nil {
-		return r.Last.Err()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last != nil {
+		return r.last.Err()
 	}
 	return r.why
 }
 
 // longestPause bounds the time until the next attempt.
 func (r *Path) longestPause() time.Duration {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch {
-	case r.Last == nil:
+	case r.last == nil:
 		return maxFirstPause
 	case time.Now().After(r.until):
 		return maxPause
@@ -143,23 +143,23 @@ func (r *Path) replaced(cn, next *rdmaconn.Conn, tries int) *rdmaconn.Conn {
 // which calls do not wait any more; where there never was a connection, each that is
 // another one than before.
 func (r *Path) failed(err error, try int) {
-	r.Mu.Lock()
-	if r.Last == nil {
+	r.mu.Lock()
+	if r.last == nil {
 		news := r.why.Error() != err.Error()
 		if r.state == pathLost {
 			r.why = err
 		}
-		r.Mu.Unlock()
+		r.mu.Unlock()
 		if news {
 			r.Set.Cfg.Logger.Info("lwio: still no RDMA", "server", r.Set.Target, "attempt", try, "reason", err)
 		}
 		return
 	}
 	if r.state == pathLost {
-		r.why = base.Reasons{r.Last.Err(), fmt.Errorf("attempt %d to replace it: %w", try, err)}
+		r.why = base.Reasons{r.last.Err(), fmt.Errorf("attempt %d to replace it: %w", try, err)}
 	}
 	away := time.Now().After(r.until)
-	r.Mu.Unlock()
+	r.mu.Unlock()
 	if try == 1 || away {
 		r.Set.Cfg.Logger.Warn("lwio: the RDMA connection is not replaced yet", "server", r.Set.Target, "attempt", try, "calls wait", !away, "err", err)
 	}
@@ -169,8 +169,8 @@ func (r *Path) failed(err error, try int) {
 // in the place of the last connection.
 func (r *Path) connect(ctx context.Context) (*rdmaconn.Conn, error) {
 	select {
-	case r.Turn <- struct{}{}:
-		defer func() { <-r.Turn }()
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
@@ -194,13 +194,13 @@ func (r *Path) negotiate(ctx context.Context) (*handshake.Association, error) {
 // setFenced notes that nothing goes on at the server: of the connection cn alone, if
 // that is not nil.
 func (r *Path) setFenced(cn *rdmaconn.Conn) {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	if cn != nil && cn != r.Last {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if cn != nil && cn != r.last {
 		return
 	}
-	if !r.Fenced && r.state != pathUp {
-		r.Fenced = true
+	if !r.fenced && r.state != pathUp {
+		r.fenced = true
 		r.setLocked(r.state)
 	}
 	if r.hasUncertainWrites {
@@ -209,12 +209,12 @@ func (r *Path) setFenced(cn *rdmaconn.Conn) {
 	}
 }
 
-// Unfenced reports whether the connection cn, which was lost, is the last there was, and
+// unfenced reports whether the connection cn, which was lost, is the last there was, and
 // may be going on at the server.
-func (r *Path) Unfenced(cn *rdmaconn.Conn) bool {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	return r.Last == cn && r.state > pathReplaying && !r.Fenced
+func (r *Path) unfenced(cn *rdmaconn.Conn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last == cn && r.state > pathReplaying && !r.fenced
 }
 
 // Fence makes sure that no write of a broken connection goes on at the server, before anything is
@@ -225,9 +225,9 @@ func (r *Path) Unfenced(cn *rdmaconn.Conn) bool {
 func (r *Path) Fence(ctx context.Context) error {
 	for {
 		r.notice()
-		r.Mu.Lock()
-		cn, changed, needed := r.Last, r.changed, r.state > pathReplaying && !r.Fenced
-		r.Mu.Unlock()
+		r.mu.Lock()
+		cn, changed, needed := r.last, r.changed, r.state > pathReplaying && !r.fenced
+		r.mu.Unlock()
 		if !needed {
 			return nil
 		}
@@ -240,22 +240,30 @@ func (r *Path) Fence(ctx context.Context) error {
 			r.setFenced(cn)
 			continue
 		}
-		select {
-		case r.Turn <- struct{}{}:
-			var err error
-			if r.Unfenced(cn) { // and do not end a connection made meanwhile
-				_, err = r.negotiate(ctx)
-			}
-			<-r.Turn
-			if err != nil {
-				return fmt.Errorf("the server may still be doing writes of the lost RDMA connection, and cannot be asked: %w", err)
-			}
-			return nil
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if over, err := r.fenceInTurn(ctx, cn, changed); over || err != nil {
+			return err
 		}
 	}
+}
+
+// fenceInTurn waits for the turn and sends a NEGOTIATE, unless cn is fenced or replaced by then. It reports
+// false if the state of the path changed first.
+func (r *Path) fenceInTurn(ctx context.Context, cn *rdmaconn.Conn, changed <-chan struct{}) (over bool, err error) {
+	select {
+	case r.turn <- struct{}{}:
+	case <-changed:
+		return false, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	defer func() { <-r.turn }()
+	if !r.unfenced(cn) {
+		return true, nil // a NEGOTIATE now would end a connection made meanwhile
+	}
+	if _, err := r.negotiate(ctx); err != nil {
+		return false, fmt.Errorf("the server may still be doing writes of the lost RDMA connection, and cannot be asked: %w", err)
+	}
+	return true, nil
 }
 
 // backoff computes the pause before the next attempt. The pause doubles with each attempt.

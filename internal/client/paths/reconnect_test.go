@@ -1,13 +1,16 @@
 package paths
 
 import (
+	"context"
 	"errors"
 	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"lwio/internal/client/base"
+	"lwio/internal/client/handshake"
 	"lwio/internal/client/rdmaconn"
 )
 
@@ -83,12 +86,61 @@ func TestAfterLossNamesTheNextStep(t *testing.T) {
 // Source: [OP-112]
 func TestFencedIsOfOneConnection(t *testing.T) {
 	earlier, last := new(rdmaconn.Conn), new(rdmaconn.Conn)
-	r := &Path{Set: new(Set), Last: last, state: pathLost, changed: make(chan struct{})}
-	if r.setFenced(earlier); r.Fenced {
+	r := &Path{Set: new(Set), last: last, state: pathLost, changed: make(chan struct{})}
+	if r.setFenced(earlier); r.fenced {
 		t.Error("an earlier connection counts")
 	}
-	if r.setFenced(last); !r.Fenced {
+	if r.setFenced(last); !r.fenced {
 		t.Error("the last one does not count")
+	}
+}
+
+// noPipe is an SMB session without pipes. It counts the attempts to open one.
+type noPipe struct {
+	sessionEnd
+	opened atomic.Int32
+}
+
+func (s *noPipe) OpenPipe(context.Context, string) (handshake.Pipe, error) {
+	s.opened.Add(1)
+	return nil, net.ErrClosed
+}
+
+// A fence that waits for its turn sends no NEGOTIATE if the connection is fenced or replaced when the turn
+// comes.
+//
+// Source: [OP-112]
+func TestFenceSendsNoNegotiateForFencedConnection(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile    func(r *Path)
+		negotiations int32
+	}{
+		"nothing":  {func(*Path) {}, 1},
+		"fenced":   {func(r *Path) { r.fenced = true }, 0},
+		"replaced": {func(r *Path) { r.last = new(rdmaconn.Conn) }, 0},
+		"up":       {func(r *Path) { r.state = pathUp }, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sess, lost := new(noPipe), new(rdmaconn.Conn)
+			r := (&Set{Smb: sess}).NewPath(0)
+			r.last, r.fenced = lost, false
+			r.turn <- struct{}{} // of the goroutine that connects
+			done := make(chan error)
+			go func() {
+				_, err := r.fenceInTurn(t.Context(), lost, nil)
+				done <- err
+			}()
+			r.mu.Lock()
+			c.meanwhile(r)
+			r.mu.Unlock()
+			<-r.turn
+			if err := <-done; (err != nil) != (c.negotiations > 0) {
+				t.Error(err)
+			}
+			if n := sess.opened.Load(); n != c.negotiations {
+				t.Errorf("%d negotiations, not %d", n, c.negotiations)
+			}
+		})
 	}
 }
 
