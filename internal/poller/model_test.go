@@ -70,8 +70,8 @@ func (m *model) check(t *rapid.T) {
 	if m.p.byReader != (m.holder == readerHolder) {
 		t.Fatalf("the reader is the poller: %t, holder %d", m.p.byReader, m.holder)
 	}
-	if n := len(m.readerOnly) + m.blocked; m.p.readerOnly != n {
-		t.Fatalf("%d waits need the reader, want %d", m.p.readerOnly, n)
+	if n := len(m.readerOnly) + m.blocked; int(m.p.readerOnly.Load()) != n {
+		t.Fatalf("%d waits need the reader, want %d", m.p.readerOnly.Load(), n)
 	}
 	at := m.p.head
 	for _, i := range m.queue {
@@ -98,7 +98,7 @@ func (m *model) check(t *rapid.T) {
 		t.Fatal("a waiter that may be the poller is parked while the role is free")
 	}
 	summoned := len(m.p.summon) > 0
-	if m.p.readerOnly > 0 && !summoned {
+	if m.p.readerOnly.Load() > 0 && !summoned {
 		t.Fatal("a wait needs the reader, and the reader is not summoned")
 	}
 	if !summoned && !m.p.armed {

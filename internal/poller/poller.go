@@ -19,10 +19,13 @@ type Poller struct {
 	reader Waiter        // where the reader sleeps
 	summon chan struct{} // wakes the reader; has room for one element
 
+	// readerOnly is the number of waits that need a poller and cannot be the poller. It changes
+	// with mu held.
+	readerOnly atomic.Int64
+
 	mu         sync.Mutex // guards the fields below
 	byReader   bool       // the reader is the poller
 	head, tail *Waiter    // parked waiters that may be the poller, in the order of their coming
-	readerOnly int        // waits that need a poller and cannot be the poller
 	armed      bool       // the timer runs
 	timer      *time.Timer
 	rest       time.Duration // of the timer
@@ -52,7 +55,7 @@ func (p *Poller) Park(w *Waiter, mayPoll bool) bool {
 	defer p.mu.Unlock()
 	w.mayPoll = mayPoll
 	if !mayPoll {
-		p.readerOnly++
+		p.readerOnly.Add(1)
 		p.summonLocked()
 		w.state.Store(parked)
 		return false
@@ -99,7 +102,7 @@ func (p *Poller) Pass() {
 		return
 	}
 	p.taken.Store(false)
-	if p.readerOnly > 0 {
+	if p.readerOnly.Load() > 0 {
 		p.summonLocked()
 	} else {
 		p.armLocked()
@@ -154,7 +157,7 @@ func (p *Poller) Claim() {
 func (p *Poller) Block() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.readerOnly++
+	p.readerOnly.Add(1)
 	p.summonLocked()
 }
 
@@ -162,8 +165,12 @@ func (p *Poller) Block() {
 func (p *Poller) Unblock() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.readerOnly--
+	p.readerOnly.Add(-1)
 }
+
+// NeedsReader reports whether there are waits that cannot end unless another goroutine is the
+// poller.
+func (p *Poller) NeedsReader() bool { return p.readerOnly.Load() > 0 }
 
 // SleepContext returns the context for one sleep of the poller on the completion queue. After
 // the call the poller checks every condition that a [Poller.Wake] or [Poller.WakePoller]
@@ -184,7 +191,7 @@ func (p *Poller) releaseLocked(w *Waiter, hasRole bool) {
 func (p *Poller) removeLocked(w *Waiter) {
 	w.state.Store(running)
 	if !w.mayPoll {
-		p.readerOnly--
+		p.readerOnly.Add(-1)
 		return
 	}
 	if w.prev == nil {

@@ -185,8 +185,8 @@ func TestWaiterThatMayNotPoll(t *testing.T) {
 	if released, _ := isReleased(w[1]); released {
 		t.Error("the waiter is released by Pass")
 	}
-	if p.Leave(w[1]); p.readerOnly != 0 {
-		t.Errorf("%d waits that need the reader are left", p.readerOnly)
+	if p.Leave(w[1]); p.readerOnly.Load() != 0 {
+		t.Errorf("%d waits that need the reader are left", p.readerOnly.Load())
 	}
 }
 

@@ -52,7 +52,7 @@ func (p *Poller) takeForReader() bool {
 	if p.taken.Load() {
 		return false // Pass starts the timer
 	}
-	if p.used.Swap(false) && p.readerOnly == 0 {
+	if p.used.Swap(false) && p.readerOnly.Load() == 0 {
 		p.armLocked()
 		return false
 	}

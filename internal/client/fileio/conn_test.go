@@ -35,5 +35,6 @@ func waitAnswered(t *testing.T, q *queue, n int) {
 // pollerWaits returns the number of waits that require a poller on a connection. Precondition: no such
 // wait begins or ends meanwhile.
 func pollerWaits(cn *rdmaconn.Conn) int {
-	return int(reflect.ValueOf(cn).Elem().FieldByName("progress").FieldByName("poller").FieldByName("readerOnly").Int())
+	poller := reflect.ValueOf(cn).Elem().FieldByName("progress").FieldByName("poller")
+	return int(poller.FieldByName("readerOnly").FieldByName("v").Int())
 }

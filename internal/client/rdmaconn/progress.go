@@ -45,8 +45,37 @@ type progress struct {
 // down.
 func (p *progress) begin() {
 	p.reading.Go(func() {
-		p.poller.Serve(p.life.down, func(w *poller.Waiter, end poller.Condition) { p.doze(nil, w, end) })
+		turn := readerTurn{p: p}
+		p.poller.Serve(p.life.down, func(w *poller.Waiter, end poller.Condition) {
+			turn.end = end
+			turn.step(w)
+		})
 	})
+}
+
+// readerTurn is the time for which the reader is the poller. As a condition it is the end of
+// busy-polling.
+type readerTurn struct {
+	p   *progress
+	end poller.Condition
+}
+
+// Ready implements [poller.Condition].
+func (t *readerTurn) Ready() bool { return !t.p.poller.NeedsReader() || t.end.Ready() }
+
+// step delivers answers, or sleeps. In mode Polling the reader busy-polls before it sleeps, while
+// calls wait that cannot be the poller. When all of these have their answers, the reader passes the
+// role on, so that the next call busy-polls itself.
+func (t *readerTurn) step(w *poller.Waiter) {
+	p := t.p
+	if p.status.mode == base.Polling && p.poller.NeedsReader() {
+		until := int64(0)
+		p.lookFor(nil, t, &until)
+		if !p.poller.NeedsReader() {
+			p.poller.Claim()
+		}
+	}
+	p.doze(nil, w, t.end)
 }
 
 // countProcessors notes whether the program has one processor. The number can change.
