@@ -38,7 +38,8 @@ type sendQueue struct {
 	immediates uint32 // all ones if the adapter takes immediate data, else 0 [OP-86]
 	direct     bool   // a post costs no system call
 
-	// returning is how many blocking calls were woken and have not posted again. It is 0 if direct.
+	// returning is how many blocking calls were woken and are expected to post again. It is 0 if
+	// direct.
 	returning atomic.Int64
 
 	mu          sync.Mutex   // guards the following fields
@@ -229,23 +230,25 @@ func (q *sendQueue) countLocked() {
 
 // postTogetherLocked is postLocked for a blocking call. Calls with answers that came together
 // send their next requests together: the first of them lets the others run and queue their
-// requests, and posts all. Where a post costs no system call the first does not wait. It does not
-// wait either while status blocks are outstanding, as the poller would take the processor.
+// requests, and posts all. Where a post costs no system call the first does not wait.
 func (q *sendQueue) postTogetherLocked() {
 	others := q.returning.Load()
 	if others > 0 {
 		others = q.returning.Add(-1)
 	}
-	if others <= 0 || q.posting || q.freshPolled.members != 0 || !q.status.polled.empty() {
+	if others <= 0 || q.posting {
 		q.postLocked()
 		return
 	}
 	q.posting = true
-	q.returning.Store(0)
 	q.countLocked()
+	own := len(q.queue)
 	q.mu.Unlock()
 	runtime.Gosched()
 	q.mu.Lock()
+	if len(q.queue) == own {
+		q.returning.Store(0) // the others send no further request
+	}
 	q.flushLocked()
 }
 

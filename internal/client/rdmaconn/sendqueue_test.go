@@ -172,3 +172,68 @@ func TestSendQueueAsksForStatusBlock(t *testing.T) {
 		}
 	}
 }
+
+// Calls with answers that came together share a post, also when some of them run late, in each
+// completion mode.
+func TestCallsShareOnePost(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	for _, mode := range []base.CompletionMode{base.Interrupt, base.Polling} {
+		const rounds, calls = 200, 4
+		c, pair := newFake(64, mode, 0)
+		posts := 0
+		for range rounds {
+			c.send.returning.Store(2 * calls)
+			pair.posts = 0
+			done := make(chan *fakeOperation, calls)
+			for range calls {
+				go func() { done <- postCall(t, c) }()
+			}
+			for range calls {
+				release(t, c, <-done)
+			}
+			posts += pair.posts
+			if n := c.send.returning.Load(); pair.posts == 1 && n != calls {
+				t.Fatalf("%v: %d calls are expected after the first %d of %d", mode, n, calls, 2*calls)
+			}
+		}
+		// The scheduler returns to the first call early at times.
+		if posts > rounds+rounds/4 {
+			t.Errorf("%v: %d posts for %d times %d calls", mode, posts, rounds, calls)
+		}
+	}
+}
+
+// A call yields to calls that do not return only once.
+func TestCallDoesNotExpectLostCallsTwice(t *testing.T) {
+	c, _ := newFake(4, base.Interrupt, 0)
+	c.send.returning.Store(10)
+	release(t, c, postCall(t, c))
+	if n := c.send.returning.Load(); n != 0 {
+		t.Errorf("%d calls are still expected", n)
+	}
+}
+
+// postCall posts a read of a blocking call.
+func postCall(t *testing.T, c *Conn) *fakeOperation {
+	o := newOperation(new(Arrivals), aRead)
+	set := c.TakeCredits(1)
+	o.Prepare(c.NextCredit(&set), IO{Bytes: 1})
+	c.AddPending(1)
+	c.Post([]*Ticket{&o.Ticket}, true)
+	return o
+}
+
+// release answers a request by its status block or a status message.
+func release(t *testing.T, c *Conn, o *fakeOperation) {
+	t.Helper()
+	c.send.awaitPost(o.request.round)
+	if o.polled {
+		o.request.block.Store(0)
+		c.answers.scan()
+	} else {
+		answer(t, c, wire.StatusResponse{Cookie: o.request.cookie(), Information: 1})
+	}
+	if o.answers != 1 {
+		t.Fatalf("%d answers", o.answers)
+	}
+}
