@@ -93,10 +93,10 @@ func (q *queue) pathOf(o *operation, full paths.PathBits) (r *paths.Path, free b
 	return r, r != nil
 }
 
-// route is the connection of path r for o, or nil for SMB. It waits for a connection only if the queue
-// has no request in flight over RDMA.
+// route is the connection of path r for o, or nil for SMB. An operation that is not a replay waits for
+// a connection only if the queue has no request in flight over RDMA.
 //
-// Errors: errPathDown if it would wait.
+// Errors: errPathDown if it must not wait.
 func (q *queue) route(ctx context.Context, o *operation, r *paths.Path) (*rdmaconn.Conn, error) {
 	err := o.refused(ctx)
 	if err != nil && o.unacked != nil && ctx.Err() == nil {

@@ -101,10 +101,8 @@ func (q *queue) replaysOn(r *paths.Path) bool {
 
 // routeAgain is the connection for a write that was sent before.
 func (q *queue) routeAgain(ctx context.Context, o *operation) (*rdmaconn.Conn, error) {
-	cn, fid, err := o.f.pathFor(ctx, o.unacked.path, access{replays: true, inFlight: q.flights.inFlight()})
+	cn, fid, err := o.f.pathFor(ctx, o.unacked.path, access{replays: true})
 	switch {
-	case errors.Is(err, errPathDown):
-		return nil, err
 	case err != nil && ctx.Err() != nil:
 		return nil, err
 	case err != nil || cn == nil:

@@ -117,9 +117,9 @@ func (r *Path) Now(replays bool) *rdmaconn.Conn {
 }
 
 // Get is Now that waits for the connection that replaces a lost one, as long as ctx and
-// Config.ReconnectTimeout allow. It returns nil if there is none. Precondition: the caller has no
-// request in flight on a lost connection of any path. The writes among them would reserve the next
-// connection, and the caller would wait for itself.
+// Config.ReconnectTimeout allow. It returns nil if there is none. Precondition: replays is set, or the
+// caller has no request in flight on any path. If such a request is a write, and its connection is
+// lost, it reserves the next connection, and the caller waits for itself.
 //
 // Errors: ctx's.
 func (r *Path) Get(ctx context.Context, replays bool) (*rdmaconn.Conn, error) {

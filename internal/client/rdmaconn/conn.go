@@ -46,7 +46,7 @@ type owner interface {
 //
 // An operation takes a credit, which is an entry of the request table, posts its request with
 // Post, and waits with Await. One of the goroutines that wait is the poller, which delivers the
-// answers for all; the reader goroutine is the poller while no call waits. The supervisor
+// answers for all; the reader goroutine is the poller while no call is. The supervisor
 // goroutine watches time limits and the end of the connection, and tears it down.
 type Conn struct {
 	Owner   owner
@@ -89,7 +89,7 @@ func (c *Conn) compose() {
 	c.receives.qp, c.receives.mr = c.qp, &c.memory.recvMR
 	s := &c.send
 	s.qp, s.life, s.memory, s.table, s.status = c.qp, &c.lifecycle, &c.memory, &c.table, &c.status
-	s.count, s.counts, s.reason = &c.count, c.cfg.Counts, c.reason
+	s.count, s.single, s.counts, s.reason = &c.count, &c.progress.single, c.cfg.Counts, c.reason
 	s.direct = c.info.Caps.Has(rdma.CapDirectAlloc)
 	if c.info.Caps.Has(rdma.CapImmediate) {
 		s.immediates = math.MaxUint32

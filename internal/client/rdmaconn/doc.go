@@ -46,7 +46,7 @@
 // their answer is there or they become the poller. A goroutine whose context can end sleeps as the
 // poller only after WakeOn, which wakes it at the end of the context. Only a Batch calls WakeOn.
 // While no waiting goroutine may sleep as the poller, the reader goroutine of the connection is the
-// poller. In mode Polling the reader busy-polls too, while such goroutines wait.
+// poller. In mode Polling the reader also busy-polls, while goroutines wait that cannot be the poller.
 //
 // A poller that is about to sleep while status blocks are outstanding sends INTERRUPT, with the
 // number of requests that it has not seen complete, and looks once more. The server answers as soon

@@ -53,7 +53,7 @@ func (p *progress) begin() {
 	})
 }
 
-// readerTurn is the time for which the reader is the poller. As a condition it is the end of
+// readerTurn is the state of the reader while it is the poller. As a condition it is the end of
 // busy-polling.
 type readerTurn struct {
 	p   *progress

@@ -32,14 +32,15 @@ type sendQueue struct {
 	table  *requestTable
 	status *statusBlocks
 	count  *traffic
+	single *atomic.Bool // the program has one processor
 	counts *base.Counts
 	reason func(error) error // prefers the connector's error
 
 	immediates uint32 // all ones if the adapter takes immediate data, else 0 [OP-86]
 	direct     bool   // a post costs no system call
 
-	// returning is how many blocking calls were woken and are expected to post again. It is 0 if
-	// direct.
+	// returning is the number of deliveries to blocking calls that no post followed yet: about so
+	// many calls are expected to post again. It is 0 if direct.
 	returning atomic.Int64
 
 	mu          sync.Mutex   // guards the following fields
@@ -230,13 +231,15 @@ func (q *sendQueue) countLocked() {
 
 // postTogetherLocked is postLocked for a blocking call. Calls with answers that came together
 // send their next requests together: the first of them lets the others run and queue their
-// requests, and posts all. Where a post costs no system call the first does not wait.
+// requests, and posts all. Where a post costs no system call the first does not wait. It does not
+// wait either if a poller on another processor looks for status blocks: the poller could take the
+// processor that the others need.
 func (q *sendQueue) postTogetherLocked() {
 	others := q.returning.Load()
 	if others > 0 {
 		others = q.returning.Add(-1)
 	}
-	if others <= 0 || q.posting {
+	if others <= 0 || q.posting || !q.single.Load() && (q.freshPolled.members != 0 || !q.status.polled.empty()) {
 		q.postLocked()
 		return
 	}
@@ -247,7 +250,7 @@ func (q *sendQueue) postTogetherLocked() {
 	runtime.Gosched()
 	q.mu.Lock()
 	if len(q.queue) == own {
-		q.returning.Store(0) // the others send no further request
+		q.returning.Add(-others) // these calls send no further request
 	}
 	q.flushLocked()
 }

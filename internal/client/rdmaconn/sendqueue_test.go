@@ -213,6 +213,20 @@ func TestCallDoesNotExpectLostCallsTwice(t *testing.T) {
 	}
 }
 
+// With several processors a call does not let other calls run while a poller looks for status
+// blocks.
+func TestCallDoesNotWaitBesideBusyPoller(t *testing.T) {
+	c, pair := newFake(4, base.Polling, 0)
+	c.progress.single.Store(false)
+	c.send.returning.Store(10)
+	for posts := 1; posts <= 2; posts++ {
+		postCall(t, c)
+		if n := c.send.returning.Load(); pair.posts != posts || n != int64(10-posts) {
+			t.Errorf("%d posts, %d calls are expected; want %d, %d", pair.posts, n, posts, 10-posts)
+		}
+	}
+}
+
 // postCall posts a read of a blocking call.
 func postCall(t *testing.T, c *Conn) *fakeOperation {
 	o := newOperation(new(Arrivals), aRead)
