@@ -14,8 +14,8 @@ const (
 	// faster than a sleep and a wake-up take, and sleeps otherwise or if many requests are in
 	// flight.
 	Adaptive CompletionMode = iota
-	// Polling busy-polls for up to a millisecond before it sleeps. It has the lowest latency
-	// and takes the most CPU time.
+	// Polling sleeps only after it has busy-polled for one or two milliseconds without an answer.
+	// It has the lowest latency and takes the most CPU time.
 	Polling
 	// Interrupt sleeps until the completion arrives.
 	Interrupt

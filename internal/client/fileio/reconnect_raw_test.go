@@ -467,9 +467,7 @@ func testUnsentPartWaitsForNoConnection(t *testing.T, on string) {
 	if err := q.send(ctx, true); err != nil || q.sent != 1 || q.pending.empty() {
 		t.Fatalf("%d requests sent, %v", q.sent, err)
 	}
-	for c.Paths[0].Live() != nil {
-		time.Sleep(time.Millisecond)
-	}
+	waitFor(t, func() bool { return c.Paths[0].Live() == nil })
 	if cn, err := q.route(ctx, q.pending.first(), c.Paths[0]); cn != nil || !errors.Is(err, errPathDown) {
 		t.Errorf("route: %v, %v", cn, err)
 	}

@@ -51,8 +51,8 @@ type Path struct {
 	why                error          // the reason for the last time without a connection
 }
 
-// NewPath makes the path with this index, without a connection.
-func (c *Set) NewPath(index int) *Path {
+// newPath makes the path with this index, without a connection.
+func (c *Set) newPath(index int) *Path {
 	r := &Path{Set: c, Index: index, state: pathLost, fenced: true, turn: make(chan struct{}, 1), changed: make(chan struct{})}
 	rand.Read(r.key[:]) // never fails
 	return r

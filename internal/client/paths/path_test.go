@@ -13,7 +13,7 @@ import (
 // Source: [OP-112]
 func TestNewConnectionIsForReplaysFirst(t *testing.T) {
 	for calls := range 3 {
-		p := new(Set).NewPath(0)
+		p := new(Set).newPath(0)
 		for range calls {
 			p.BeginReplay()
 		}

@@ -183,7 +183,7 @@ func (c *Set) Begin(ctx context.Context) error {
 // far as that can be done: the first up of them have one, err is why the others have not.
 func (c *Set) makePaths(ctx context.Context) (list []*Path, up int, err error) {
 	for i := range c.Cfg.Connections {
-		r := c.NewPath(i)
+		r := c.newPath(i)
 		list = append(list, r)
 		if err != nil {
 			r.why = err

@@ -75,7 +75,7 @@ func TestAfterLossNamesTheNextStep(t *testing.T) {
 		if c.ended {
 			sess.err = net.ErrClosed
 		}
-		if got := client.NewPath(0).afterLoss(); got != c.want {
+		if got := client.newPath(0).afterLoss(); got != c.want {
 			t.Errorf("%+v: %q", c, got)
 		}
 	}
@@ -122,7 +122,7 @@ func TestFenceSendsNoNegotiateForFencedConnection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			sess, lost := new(noPipe), new(rdmaconn.Conn)
-			r := (&Set{Smb: sess}).NewPath(0)
+			r := (&Set{Smb: sess}).newPath(0)
 			r.last, r.fenced = lost, false
 			r.turn <- struct{}{} // of the goroutine that connects
 			done := make(chan error)
@@ -161,7 +161,7 @@ func TestRotatedStartsAtIndex(t *testing.T) {
 func TestLeastBusyWaitsAtThePathThatWaitsLongest(t *testing.T) {
 	c := new(Set)
 	for i := range 3 {
-		r := c.NewPath(i)
+		r := c.newPath(i)
 		r.why = errors.New("no")
 		c.Paths = append(c.Paths, r)
 	}

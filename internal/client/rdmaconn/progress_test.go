@@ -33,7 +33,7 @@ func (q *fakeQueue) Wait(ctx context.Context, _ rdma.NotifyKind) error {
 }
 
 // newProgress makes a connection in mode Polling with a completion queue, and starts its reader.
-// The reader does not take the role by itself after the first few milliseconds.
+// The reader takes the role only if it is summoned, after the timer that newFake began has run out.
 func newProgress(t *testing.T, q *fakeQueue) *Conn {
 	t.Helper()
 	c, _ := newFake(8, base.Polling, 0)
