@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,7 +14,51 @@ import (
 	"lwio/internal/client/rdmaconn"
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
+	"lwio/rdma"
 )
+
+// heldTeardowns is a provider whose connections are not torn down before a release: the teardown
+// begins with the close of the connector, which waits. Conn.Hold is not for that: a call of the same
+// goroutine holds the connection too.
+type heldTeardowns struct {
+	rdma.Provider
+	released <-chan struct{}
+}
+
+// holdTeardowns returns the providers of a client, and the release, which must come before the end
+// of the client.
+func holdTeardowns() (list []rdma.Provider, release func()) {
+	released := make(chan struct{})
+	for _, p := range defaults() {
+		list = append(list, heldTeardowns{p, released})
+	}
+	return list, sync.OnceFunc(func() { close(released) })
+}
+
+func (p heldTeardowns) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
+	a, err := p.Provider.OpenAdapter(ctx, local)
+	return heldAdapter{a, p.released}, err
+}
+
+type heldAdapter struct {
+	rdma.Adapter
+	released <-chan struct{}
+}
+
+func (a heldAdapter) CreateConnector() (rdma.Connector, error) {
+	c, err := a.Adapter.CreateConnector()
+	return heldConnector{c, a.released}, err
+}
+
+type heldConnector struct {
+	rdma.Connector
+	released <-chan struct{}
+}
+
+func (c heldConnector) Close() error {
+	<-c.released
+	return c.Connector.Close()
+}
 
 // As long as a broken connection is not torn down its buffers are the server's: a read
 // does not go on over SMB into one, and Busy reports true.
@@ -32,11 +78,12 @@ func testBufferOfBrokenConnection(t *testing.T, on string) {
 			}
 			return h.Opcode == wire.OpRead
 		}
-		c := s.connect(base.Config{RequireRDMA: require})
+		providers, release := holdTeardowns()
+		defer release()
+		c := s.connect(base.Config{RequireRDMA: require, Providers: providers})
 		f := openOn(t, c, "f")
 		b := allocate(t, c, 50_000)
 		cn := c.Live()
-		cn.Hold() // holds up the teardown
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			<-cn.Down()
@@ -46,7 +93,7 @@ func testBufferOfBrokenConnection(t *testing.T, on string) {
 		if !b.Busy() || err == nil || errors.Is(err, context.Canceled) == require || s.sess.counted(&s.sess.smbReads) != 0 {
 			t.Errorf("required %v: busy %v, %v", require, b.Busy(), err)
 		}
-		cn.Unpin()
+		release()
 		<-cn.Gone()
 		c.Maintainers.Wait() // and no goroutine looks at that
 		c.Cfg.RequireRDMA = false
@@ -77,12 +124,11 @@ func testBufferElsewhere(t *testing.T, on string) {
 		}
 		return false
 	}
-	c := s.connect(base.Config{Connections: 2})
+	providers, release := holdTeardowns()
+	defer release()
+	c := s.connect(base.Config{Connections: 2, Providers: providers})
 	f, b := openOn(t, c, "f"), allocate(t, c, 50_000)
 	conns := []*rdmaconn.Conn{c.Paths[0].Live(), c.Paths[1].Live()}
-	for _, cn := range conns {
-		cn.Hold() // holds up the teardown
-	}
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
 		select {
@@ -118,9 +164,7 @@ func testBufferElsewhere(t *testing.T, on string) {
 		}
 		cancel()
 	}
-	for _, cn := range conns {
-		cn.Unpin()
-	}
+	release()
 	for name, do := range ways {
 		if err := do(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
