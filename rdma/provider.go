@@ -39,7 +39,9 @@ type Adapter interface {
 	Info() AdapterInfo
 	// Addrs lists the addresses of this adapter.
 	Addrs(ctx context.Context) ([]netip.Addr, error)
-	// CreateCompletionQueue makes a queue for depth results.
+	// CreateCompletionQueue makes a queue for depth results. A queue pair may have room for
+	// requests before the results of earlier ones appear. A program that posts while there
+	// is room must therefore count the results that it has not polled.
 	//
 	// Errors: StatusInvalidParameterN(3) for a depth below 1 or above the limit.
 	CreateCompletionQueue(depth int) (CompletionQueue, error)

@@ -19,6 +19,7 @@ import (
 	"testing"
 
 	"lwio/rdma"
+	"lwio/rdma/internal/softrdma"
 )
 
 // child is the other process of a test, which runs this binary too.
@@ -84,12 +85,15 @@ func runChild(role, name string, peer rdma.RemoteAddr) error {
 		return err
 	}
 	defer a.Close()
-	cq, err := a.CreateCompletionQueue(64)
+	// The queue pair has room again before the results are there: a sender gathers up to MaxResults of
+	// them. A role that posts while there is room has these results too, and those of both queues.
+	const receives, depth = 16, 32
+	cq, err := a.CreateCompletionQueue(2 * (softrdma.MaxResults + receives + depth))
 	if err != nil {
 		return err
 	}
 	qp, err := a.CreateQueuePair(rdma.QueuePairConfig{
-		ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: 16, InitiatorDepth: 32,
+		ReceiveCQ: cq, InitiatorCQ: cq, ReceiveDepth: receives, InitiatorDepth: depth,
 		MaxReceiveSGE: 1, MaxInitiatorSGE: 1, InlineSize: 64,
 	})
 	if err != nil {
@@ -103,7 +107,7 @@ func runChild(role, name string, peer rdma.RemoteAddr) error {
 	if err != nil {
 		return err
 	}
-	for range 16 {
+	for range receives {
 		if _, err := qp.PostReceive([]rdma.ReceiveRequest{{SGL: []rdma.SGE{{Region: region, Offset: childMemory - 64, Length: 64}}}}); err != nil {
 			return err
 		}
