@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,7 +52,15 @@ func TestLeaveBeforeThePost(t *testing.T) {
 					}
 					return fault.Pass()
 				}})
-				s := lwiotest.NewServer(t, nil)
+				var mute atomic.Bool // the server answers only after answer
+				answer := make(chan struct{})
+				server := fault.Wrap(lwio.DefaultProviders()[i], &fault.Config{Fault: func(fault.Attempt) fault.Action {
+					if mute.Load() {
+						<-answer
+					}
+					return fault.Pass()
+				}})
+				s := lwiotest.NewServer(t, &lwiotest.Config{Providers: []rdma.Provider{server}})
 				c := s.Client(&lwio.Config{Providers: []rdma.Provider{client}, RequireRDMA: true, Completion: lwio.Interrupt})
 				data := random(size, 1)
 				put(t, c, "f", data)
@@ -63,6 +72,7 @@ func TestLeaveBeforeThePost(t *testing.T) {
 				if _, err := f.ReadAt(make([]byte, 1), 0); err != nil { // registers the file
 					t.Fatal(err)
 				}
+				mute.Store(true)
 				first, second := make(chan error, 1), make(chan error, 1)
 				hold <- true
 				go func() {
@@ -90,6 +100,7 @@ func TestLeaveBeforeThePost(t *testing.T) {
 				if err := <-second; !errors.Is(err, context.Canceled) {
 					t.Error(err)
 				}
+				close(answer)
 				if err := <-first; err != nil {
 					t.Error(err)
 				}
