@@ -44,10 +44,10 @@ func dialSilent(t *testing.T, p rdma.Provider, cfg ConnConfig) *Conn {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	served := make(chan struct{})
+	accepted, served := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(served)
-		if err := serveSilently(ctx, a, l); err != nil {
+		if err := serveSilently(ctx, a, l, accepted); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -61,11 +61,15 @@ func dialSilent(t *testing.T, p rdma.Provider, cfg ConnConfig) *Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
+	select { // the end of the test does not interrupt the accept
+	case <-accepted:
+	case <-served:
+	}
 	return c
 }
 
 // serveSilently accepts one connection and takes its messages until ctx ends.
-func serveSilently(ctx context.Context, a rdma.Adapter, l rdma.Listener) error {
+func serveSilently(ctx context.Context, a rdma.Adapter, l rdma.Listener, accepted chan<- struct{}) error {
 	connector, err := a.CreateConnector()
 	if err != nil {
 		return err
@@ -100,6 +104,7 @@ func serveSilently(ctx context.Context, a rdma.Adapter, l rdma.Listener) error {
 	if err := connector.Accept(ctx, qp, rdma.ReadLimits{}, nil); err != nil {
 		return err
 	}
+	close(accepted)
 	<-ctx.Done()
 	return nil
 }
