@@ -23,7 +23,8 @@ type OpenRequest struct {
 	Attributes uint32
 	// Owner will own the open: a comparable value, or nil for none.
 	Owner Owner
-	// User is charged for the open and its locks (Config.MaxUserOpens); "" is no user.
+	// User is charged for the open and its locks (Config.MaxUserOpens), and the rights of the
+	// share are those of User (Share.Rights); "" is no user.
 	User string
 }
 
@@ -38,8 +39,8 @@ const maxRaces = 16
 // OBJECT_PATH_SYNTAX_BAD for the path; INVALID_PARAMETER for a request that
 // contradicts itself; OBJECT_NAME_NOT_FOUND, OBJECT_PATH_NOT_FOUND, OBJECT_NAME_COLLISION,
 // FILE_IS_A_DIRECTORY, NOT_A_DIRECTORY; SHARING_VIOLATION, DELETE_PENDING;
-// ACCESS_DENIED if the share, the file or the operating system forbids the access, for a path that
-// leads out of the share, and for a special file;
+// ACCESS_DENIED if the rights of the user on the share, the file or the operating system forbid the
+// access, for a path that leads out of the share, and for a special file;
 // CANNOT_DELETE, DIRECTORY_NOT_EMPTY for delete on close;
 // TOO_MANY_OPENED_FILES; FILE_CLOSED after FS.Close.
 //
@@ -67,13 +68,14 @@ func (f *FS) open(req *OpenRequest) (*Open, Action, error) {
 		}
 		req.Options |= DirectoryFile
 	}
-	if err := req.check(s.ReadOnly); err != nil {
+	rights := s.rightsOf(req.User)
+	if err := req.check(rights); err != nil {
 		return nil, 0, err
 	}
 	if !f.opens.take(req.User) {
 		return nil, 0, ntstatus.TooManyOpenedFiles
 	}
-	c := creation{fs: f, share: s, path: path, req: req, want: req.Access.specific()}
+	c := creation{fs: f, share: s, path: path, req: req, rights: rights, want: req.Access.specific()}
 	o, action, err := c.run()
 	if err != nil {
 		if !c.withdrawn {
@@ -84,13 +86,15 @@ func (f *FS) open(req *OpenRequest) (*Open, Action, error) {
 	return o, action, nil
 }
 
-// check returns an error for a request that contradicts itself, and for a write to a read-only
-// share.
+// check returns an error for a request that contradicts itself, and for a request beyond the rights
+// of its user.
 //
 // Source: [MS-FSA 2.1.5.1] [MS-SMB2 3.3.5.9]
-func (r *OpenRequest) check(readOnly bool) error {
+func (r *OpenRequest) check(rights Rights) error {
 	want, opts := r.Access.specific(), r.Options
 	switch {
+	case rights == NoAccess:
+		return errNoRights
 	case r.Access == 0 || r.Access&undefinedBit != 0:
 		return because(ntstatus.AccessDenied, "no access asked for, or one that does not exist")
 	case want&AccessSystemSecurity != 0:
@@ -107,8 +111,8 @@ func (r *OpenRequest) check(readOnly bool) error {
 		return because(ntstatus.InvalidParameter, "delete on close without delete access")
 	case r.Owner != nil && !reflect.ValueOf(r.Owner).Comparable():
 		return because(ntstatus.InvalidParameter, "owner cannot be compared")
-	case readOnly && (want&anyWrite != 0 || r.Disposition == Supersede || r.Disposition == Overwrite):
-		return because(ntstatus.AccessDenied, "share is read-only")
+	case rights < ReadWrite && (want&anyWrite != 0 || r.Disposition == Supersede || r.Disposition == Overwrite):
+		return errReadOnly
 	}
 	return nil
 }
@@ -119,6 +123,7 @@ type creation struct {
 	share     *share
 	path      string
 	req       *OpenRequest
+	rights    Rights // of the user when the open began
 	want      Access // without generic rights
 	withdrawn bool   // another goroutine closes the open and ends its count
 }
@@ -171,12 +176,12 @@ func (c *creation) create() (*Open, Action, error) {
 	readOnly := c.req.Attributes&AttrReadOnly != 0
 	isDir := c.req.Options&DirectoryFile != 0
 	switch {
-	case c.share.ReadOnly:
-		return nil, 0, because(ntstatus.AccessDenied, "share is read-only")
+	case c.rights < ReadWrite:
+		return nil, 0, errReadOnly
 	case readOnly && !isDir && c.req.Options&DeleteOnClose != 0:
 		return nil, 0, because(ntstatus.CannotDelete, "file is read-only")
 	}
-	o := c.fs.newOpen(c.share, c.path, c.req)
+	o := c.newOpen()
 	o.granted = c.want &^ MaximumAllowed
 	if c.want&MaximumAllowed != 0 {
 		o.granted |= fileAllAccess
@@ -209,7 +214,7 @@ func (c *creation) existing(info FileInfo) (*Open, Action, error) {
 	if err := c.mayOpen(info); err != nil {
 		return nil, 0, err
 	}
-	o := c.fs.newOpen(c.share, c.path, c.req)
+	o := c.newOpen()
 	empties := c.req.Disposition.empties()
 	var err error
 	if info.Dir {
@@ -252,8 +257,8 @@ func (c *creation) mayOpen(info FileInfo) error {
 		return ntstatus.FileIsADirectory
 	case !info.Dir && opts&DirectoryFile != 0:
 		return ntstatus.NotADirectory
-	case d.empties() && c.share.ReadOnly:
-		return because(ntstatus.AccessDenied, "share is read-only")
+	case d.empties() && c.rights < ReadWrite:
+		return errReadOnly
 	case locked && (c.want&dataWrite != 0 || d.empties()):
 		return because(ntstatus.AccessDenied, "file is read-only")
 	case locked && opts&DeleteOnClose != 0:
@@ -286,6 +291,12 @@ func (c *creation) admit(o *Open, looked FileInfo) error {
 	}
 	if err != nil {
 		return discard(o.handle, err)
+	}
+	// FS.Reauthorize closes the opens that are in the table. A change of the rights before it,
+	// which the check at the beginning missed, is found here.
+	if c.share.rightsOf(c.req.User) < c.rights {
+		c.withdraw(o)
+		return because(ntstatus.AccessDenied, "rights were withdrawn")
 	}
 	return nil
 }

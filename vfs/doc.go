@@ -10,6 +10,10 @@
 //     dispositions, delete on close. Share modes and pending deletes belong to the file (device
 //     and inode), not to the path or share by which it was opened.
 //
+//   - A user has [Rights] on a share (Share.Rights). FS.Connect and FS.Open check them, and no other
+//     code has to: all I/O, over SMB and LWIO, is bounded by the granted access of an open.
+//     [FS.Reauthorize] closes the opens that new rights forbid.
+//
 //   - An [Open] has an owner: an opaque value that stands for a session, and by which all its
 //     opens are closed. It has a resume key of 24 random bytes, by which its owner finds it
 //     again. [OP-56]

@@ -131,13 +131,22 @@ func positive(n, otherwise int) int {
 // foldShare maps all names of one share to one string.
 func foldShare(name string) string { return strings.ToLower(strings.ToUpper(name)) }
 
-// Lookup finds a share by name, in any case. The result must not be changed.
-func (f *FS) Lookup(name string) (*Share, bool) {
-	s, ok := f.shares[foldShare(name)]
-	if !ok {
-		return nil, false
+// Connect finds a share by name, in any case, and the rights of a user on it. The share must not be
+// changed. Open checks the rights again.
+//
+// Errors: BAD_NETWORK_NAME for no share, ACCESS_DENIED for a user without rights.
+//
+// Source: [MS-SMB2 3.3.5.7]
+func (f *FS) Connect(name, user string) (*Share, Rights, error) {
+	s := f.shares[foldShare(name)]
+	if s == nil {
+		return nil, NoAccess, fail("connect", name, "", ntstatus.BadNetworkName)
 	}
-	return &s.Share, true
+	rights := s.rightsOf(user)
+	if rights == NoAccess {
+		return nil, NoAccess, fail("connect", name, "", errNoRights)
+	}
+	return &s.Share, rights, nil
 }
 
 // Stats returns the counters.

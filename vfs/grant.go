@@ -17,7 +17,7 @@ func (c *creation) openFile(o *Open, readOnly, empties bool) error {
 	must := HandleMode{Read: c.want&dataRead != 0, Write: c.want&dataWrite != 0 || empties}
 	tries := []HandleMode{must}
 	switch {
-	case max && !readOnly && !c.share.ReadOnly:
+	case max && !readOnly && c.rights == ReadWrite:
 		tries = []HandleMode{{Read: true, Write: true}, {Read: true, Write: must.Write}, {Read: must.Read, Write: true}}
 	case max:
 		tries = []HandleMode{{Read: true, Write: must.Write}}
@@ -48,7 +48,7 @@ func (c *creation) openDir(o *Open) error {
 	if o.handle, err = c.share.Backend.Open(c.path, HandleMode{Dir: true}); err != nil {
 		return gone(err)
 	}
-	writable := !c.share.ReadOnly && o.handle.Writable()
+	writable := c.rights == ReadWrite && o.handle.Writable()
 	o.granted = c.want &^ MaximumAllowed
 	if o.granted&(dataWrite|DeleteChild) != 0 && !writable {
 		return discard(o.handle, because(ntstatus.AccessDenied, "directory is not writable"))
@@ -89,7 +89,7 @@ func (c *creation) maximum(read, write bool) Access {
 	if read {
 		a |= dataRead
 	}
-	if !c.share.ReadOnly {
+	if c.rights == ReadWrite {
 		a |= WriteAttributes | WriteEA | Delete | WriteDAC | WriteOwner
 		if write {
 			a |= dataWrite
@@ -106,10 +106,10 @@ func (o *Open) MaximalAccess() Access {
 	if err != nil {
 		return o.granted
 	}
-	c := creation{share: o.share}
+	c := creation{share: o.share, rights: o.rights}
 	write := o.handle.Writable() && (info.Dir || !info.ReadOnly())
 	a := c.maximum(true, write)
-	if info.Dir && write && !o.share.ReadOnly {
+	if info.Dir && write && o.rights == ReadWrite {
 		a |= DeleteChild
 	}
 	if path := o.Path(); path != "" && o.share.Backend.CheckRemove(path) != nil {

@@ -65,7 +65,7 @@ func (o *Open) SetAttributes(attributes uint32) error {
 	})
 }
 
-// VolumeInfo describes the file system of the share.
+// VolumeInfo describes the file system of the share. It is read-only for a user that may only read.
 //
 // Errors: NOT_SUPPORTED on a system without support.
 //
@@ -75,6 +75,6 @@ func (o *Open) VolumeInfo() (VolumeInfo, error) {
 	if err != nil {
 		return VolumeInfo{}, fail("statfs", o.share.Name, "", err)
 	}
-	v.ReadOnly = v.ReadOnly || o.share.ReadOnly
+	v.ReadOnly = v.ReadOnly || o.rights < ReadWrite
 	return v, nil
 }

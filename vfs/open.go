@@ -18,6 +18,7 @@ type Open struct {
 	key    [24]byte
 	owner  Owner
 	user   string
+	rights Rights // of the user when the open was made
 
 	granted   Access
 	shareMode ShareMode
@@ -40,14 +41,17 @@ type Open struct {
 	closeErr error         // guarded by done
 }
 
-func (f *FS) newOpen(s *share, path string, req *OpenRequest) *Open {
+// newOpen returns the open that c makes. It is not in the table yet.
+func (c *creation) newOpen() *Open {
+	req := c.req
 	o := &Open{
-		fs:            f,
-		share:         s,
-		path:          path,
-		id:            f.lastID.Add(1),
+		fs:            c.fs,
+		share:         c.share,
+		path:          c.path,
+		id:            c.fs.lastID.Add(1),
 		owner:         req.Owner,
 		user:          req.User,
+		rights:        c.rights,
 		shareMode:     req.ShareMode,
 		options:       req.Options,
 		deleteOnClose: req.Options&DeleteOnClose != 0,

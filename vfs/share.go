@@ -16,8 +16,25 @@ type Share struct {
 	Name string
 	// Backend holds the files. FS.Close closes it.
 	Backend Backend
-	// ReadOnly refuses all changes.
+	// ReadOnly refuses all changes, whatever Rights says.
 	ReadOnly bool
+	// Rights returns the rights of a user on the share: the user of a request, see
+	// OpenRequest.User. Nil means ReadWrite for every user. Rights is called at each tree connect
+	// and open, without a lock of this package. It must be safe for concurrent use. When its
+	// results have changed, call FS.Reauthorize.
+	Rights func(user string) Rights
+}
+
+// rightsOf returns the present rights of a user.
+func (s *Share) rightsOf(user string) Rights {
+	rights := ReadWrite
+	if s.Rights != nil {
+		rights = s.Rights(user)
+	}
+	if s.ReadOnly {
+		rights = min(rights, ReadOnly)
+	}
+	return rights
 }
 
 // maxShareName bounds a share's name, in characters.

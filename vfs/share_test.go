@@ -27,20 +27,19 @@ func TestInvalidShareNameIsRefused(t *testing.T) {
 	}
 }
 
-func TestShareLookupIgnoresCase(t *testing.T) {
+func TestConnectIgnoresCase(t *testing.T) {
 	s := newSite(t)
 	for _, name := range []string{"data", "DATA", "dAtA"} {
-		if sh, ok := s.Lookup(name); !ok || sh.Name != "data" || sh.ReadOnly {
-			t.Errorf("Lookup(%q) = %v, %v", name, sh, ok)
+		if sh, rights, err := s.Connect(name, ""); err != nil || sh.Name != "data" || rights != vfs.ReadWrite {
+			t.Errorf("Connect(%q) = %v, %v, %v", name, sh, rights, err)
 		}
 	}
-	if _, ok := s.Lookup("dat"); ok {
-		t.Error("found a share that is not there")
+	_, _, err := s.Connect("dat", "")
+	wantStatus(t, "connect to no share", err, ntstatus.BadNetworkName)
+	if sh, rights, err := s.Connect("frozen", ""); err != nil || !sh.ReadOnly || rights != vfs.ReadOnly {
+		t.Errorf("Connect(frozen) = %v, %v, %v", sh, rights, err)
 	}
-	if sh, ok := s.Lookup("frozen"); !ok || !sh.ReadOnly {
-		t.Errorf("Lookup(frozen) = %v, %v", sh, ok)
-	}
-	_, err := s.open("a", inShare("other"))
+	_, err = s.open("a", inShare("other"))
 	wantStatus(t, "open in no share", err, ntstatus.BadNetworkName)
 }
 

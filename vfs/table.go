@@ -195,10 +195,22 @@ func (t *table) close() (opens []*Open, first bool) {
 	defer t.mu.Unlock()
 	first = !t.closed
 	t.closed = true
+	return t.allLocked(), first
+}
+
+// all returns the present opens.
+func (t *table) all() []*Open {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.allLocked()
+}
+
+// allLocked is all. Precondition: mu is held.
+func (t *table) allLocked() (opens []*Open) {
 	for _, n := range t.nodes {
 		opens = append(opens, n.opens...)
 	}
-	return opens, first
+	return opens
 }
 
 // ownedBy returns the opens of an owner.

@@ -5,6 +5,7 @@ import (
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
+	"lwio/vfs"
 )
 
 // ipcShare is the share of the named pipes.
@@ -31,13 +32,13 @@ func handleTreeConnect(r *request, q smbwire.TreeConnectRequest) ntstatus.Status
 	t := &tree{name: name}
 	resp := smbwire.TreeConnectResponse{ShareType: smbwire.ShareTypePipe, ShareFlags: smbwire.ShareFlagNoCaching, MaximalAccess: accessAll}
 	if !strings.EqualFold(name, ipcShare) {
-		share, ok := cfg.FS.Lookup(name)
-		if !ok {
-			return ntstatus.BadNetworkName
+		share, rights, err := cfg.FS.Connect(name, strings.ToLower(r.session.user))
+		if err != nil {
+			return statusOf(err)
 		}
 		t.share = share
 		resp.ShareType = smbwire.ShareTypeDisk
-		if share.ReadOnly {
+		if rights < vfs.ReadWrite {
 			resp.MaximalAccess = accessReadOnly
 		}
 	}
