@@ -264,12 +264,25 @@ func TestLimitsAreDefaultedAndClamped(t *testing.T) {
 
 func TestUsersIgnoreCaseAndDomain(t *testing.T) {
 	u := Users{"Alice": "secret"}
-	a, ok := u.Lookup("ANY", "alice")
-	b, ok2 := u.Lookup("", "Alice")
-	if !ok || !ok2 || a != b || a == [16]byte{} {
-		t.Error("alice is not known")
+	name, a, ok := u.Lookup("ANY", "alice")
+	name2, b, ok2 := u.Lookup("", "Alice")
+	if !ok || !ok2 || name != "Alice" || name2 != "Alice" || a != b || a == [16]byte{} {
+		t.Errorf("alice is known as %q and %q", name, name2)
 	}
-	if _, ok := u.Lookup("", "bob"); ok {
+	if _, _, ok := u.Lookup("", "bob"); ok {
 		t.Error("bob is known")
+	}
+}
+
+// All spellings of a user that only one entry matches have one name; a user with an entry of the
+// same spelling is that entry.
+func TestUsersReturnTheCanonicalName(t *testing.T) {
+	u := Users{"boss": "1", "Bob": "2", "bob": "3"}
+	for typed, want := range map[string]string{
+		"boss": "boss", "BOSS": "boss", "bo\u017fs": "boss", "Bob": "Bob", "bob": "bob", "BOB": "Bob",
+	} {
+		if name, hash, ok := u.Lookup("", typed); !ok || name != want || hash != NTHash(u[want]) {
+			t.Errorf("%q is %q, want %q", typed, name, want)
+		}
 	}
 }

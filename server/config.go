@@ -24,10 +24,11 @@ type Config struct {
 	// ServerName is the name of the server in SMB and LWIO: text of up to 256 UTF-16 units,
 	// without NUL. Default: the host name.
 	ServerName string
-	// Lookup returns the NT hash of a user's password, see NTHash. ok is false for an unknown
-	// user. Users.Lookup is one for a fixed set of users; with nil no user is known. It must be
-	// safe for concurrent use.
-	Lookup func(domain, user string) (ntHash [16]byte, ok bool)
+	// Lookup returns the canonical name of a user, and the NT hash of the user's password, see
+	// NTHash. ok is false for an unknown user. All spellings of a user must have the same
+	// canonical name: limits and statistics go by it. Users.Lookup is one for a fixed set of
+	// users; with nil no user is known. It must be safe for concurrent use.
+	Lookup func(domain, user string) (name string, ntHash [16]byte, ok bool)
 	// Providers are the providers that LWIO is offered on, in order of preference; with none the
 	// server serves SMB alone. A provider without a device on this machine is left out with a
 	// warning, unless it is the only one. shm.Config.AllowUID of the provider decides which

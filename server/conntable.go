@@ -2,7 +2,6 @@ package server
 
 import (
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 )
@@ -25,7 +24,7 @@ type connTable struct {
 // connEntry is the entry of a connection in the table. connTable.mu guards it.
 type connEntry struct {
 	number    uint64 // in the order of arrival
-	user      string // lower case
+	user      string // canonical name
 	counted   bool   // included in connTable.users
 	displaced bool   // evicted before AUTH; a newer connection has its place in the count
 }
@@ -82,7 +81,6 @@ func (t *connTable) displaceLocked() {
 
 // enterUser counts a connection of a user; false if the user has too many.
 func (t *connTable) enterUser(c *conn, user string) bool {
-	user = strings.ToLower(user)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.users[user] >= t.limits.ConnectionsPerUser {

@@ -17,19 +17,20 @@ func NTHash(password string) [16]byte { return smbauth.NTHash(password) }
 // of user names and ignores domains. The map must not change while a server uses it.
 type Users map[string]string
 
-// Lookup returns the NT hash of the password of user. ok is false for an unknown user.
-func (u Users) Lookup(_, user string) (ntHash [16]byte, ok bool) {
-	password, ok := u[user]
-	if !ok {
-		for name, p := range u {
-			if strings.EqualFold(name, user) {
-				password, ok = p, true
-				break
+// Lookup returns the name of user as the map spells it, and the NT hash of its password. If several
+// names of the map differ in case only, user is the name with the same spelling, else the least.
+// ok is false for an unknown user.
+func (u Users) Lookup(_, user string) (name string, ntHash [16]byte, ok bool) {
+	name = user
+	if _, ok = u[name]; !ok {
+		for n := range u {
+			if strings.EqualFold(n, user) && (!ok || n < name) {
+				name, ok = n, true
 			}
 		}
 	}
 	if !ok {
-		return ntHash, false
+		return "", ntHash, false
 	}
-	return NTHash(password), true
+	return name, NTHash(u[name]), true
 }

@@ -13,10 +13,10 @@ type AcceptorConfig struct {
 	// ServerName is the server's NetBIOS and DNS computer name. Empty means
 	// "LWIO".
 	ServerName string
-	// Lookup returns the NT hash of a user's password. domain is the domain that the
-	// client names, often its own machine. Lookup must be safe for concurrent use if
-	// acceptors share it.
-	Lookup func(domain, user string) (ntHash [16]byte, ok bool)
+	// Lookup returns the canonical name of a user, and the NT hash of the user's password.
+	// domain is the domain that the client names, often its own machine. Lookup must be safe
+	// for concurrent use if acceptors share it.
+	Lookup func(domain, user string) (name string, ntHash [16]byte, ok bool)
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -37,7 +37,8 @@ type Acceptor struct {
 	nonce      [8]byte
 	flags      uint32
 	domain     string
-	user       string
+	user       string // as the client spelled it
+	name       string // canonical; empty before the password was found right
 	sessionKey [16]byte
 }
 
@@ -58,7 +59,7 @@ func NewAcceptor(cfg AcceptorConfig) *Acceptor {
 		cfg.ServerName = "LWIO"
 	}
 	if cfg.Lookup == nil {
-		cfg.Lookup = func(string, string) ([16]byte, bool) { return [16]byte{}, false }
+		cfg.Lookup = func(string, string) (string, [16]byte, bool) { return "", [16]byte{}, false }
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -100,13 +101,13 @@ func (a *Acceptor) Step(in []byte) (out []byte, done bool, err error) {
 	return out, done, nil
 }
 
-// User returns the authenticated user as the client spelled it, empty before Step has
-// returned done.
+// User returns the canonical name of the authenticated user, empty before Step has returned
+// done.
 func (a *Acceptor) User() string {
 	if a.state != acceptorDone {
 		return ""
 	}
-	return a.user
+	return a.name
 }
 
 // Domain returns the domain that the authenticated user named; it may be empty.

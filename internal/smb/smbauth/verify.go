@@ -24,7 +24,7 @@ func (a *Acceptor) authenticate(in []byte) (keyExchange bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	hash, known := a.cfg.Lookup(m.Domain, m.User)
+	name, hash, known := a.cfg.Lookup(m.Domain, m.User)
 	if !known {
 		rand.Read(hash[:])
 	}
@@ -45,7 +45,7 @@ func (a *Acceptor) authenticate(in []byte) (keyExchange bool, err error) {
 			return false, err
 		}
 	}
-	a.sessionKey = key
+	a.name, a.sessionKey = name, key
 	return keyExchange, nil
 }
 

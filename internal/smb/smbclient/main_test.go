@@ -28,8 +28,8 @@ const (
 const unc = `\\server\pipe\lwio`
 
 // lookup has one user.
-func lookup(_, user string) ([16]byte, bool) {
-	return smbauth.NTHash(testPassword), user == testUser
+func lookup(_, user string) (string, [16]byte, bool) {
+	return user, smbauth.NTHash(testPassword), user == testUser
 }
 
 // reverse is a pipe that returns the bytes in reverse order; "hang" blocks until the client

@@ -108,7 +108,7 @@ func TestRefusedLogonIsErrPermission(t *testing.T) {
 // Source: [MS-SMB2 3.2.4.2]
 func TestNTHashIsEnough(t *testing.T) {
 	addr, _ := startServer(t, nil)
-	hash, _ := lookup("", testUser)
+	_, hash, _ := lookup("", testUser)
 	connect(t, addr, func(c *Config) { c.Password, c.NTHash = "", &hash })
 }
 

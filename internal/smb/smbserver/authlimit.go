@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strings"
 	"sync"
 	"time"
 
+	"lwio/internal/account"
 	"lwio/internal/ntstatus"
 	"lwio/internal/ratelimit"
 )
@@ -68,7 +68,7 @@ func (a *authLimit) keys(addr netip.Prefix, user string) (both, from, name authK
 		h.Write([]byte(kind + addr + " " + user))
 		return authKey(h.Sum(nil))
 	}
-	at, user := addr.String(), strings.ToLower(user)
+	at, user := addr.String(), account.Fold(user)
 	return key("b", at, user), key("a", at, ""), key("u", "", user)
 }
 

@@ -61,9 +61,10 @@ type Config struct {
 	ServerName string
 	// GUID identifies the server. Default: random.
 	GUID [16]byte
-	// Lookup returns the NT hash of a user's password; nil has no users. It must be safe
-	// for concurrent use.
-	Lookup func(domain, user string) (ntHash [16]byte, ok bool)
+	// Lookup returns the canonical name of a user, and the NT hash of the user's password;
+	// nil has no users. All spellings of a user must have the same canonical name: limits go
+	// by it. Lookup must be safe for concurrent use.
+	Lookup func(domain, user string) (name string, ntHash [16]byte, ok bool)
 	// Pipes are the named pipes of IPC$, by name; case does not matter.
 	Pipes map[string]PipeHandler
 	// ResumeKeyContext returns the context of a resume key, in UTF-16LE; nil or an empty

@@ -50,7 +50,7 @@ func handleCreate(r *request, q smbwire.CreateRequest) ntstatus.Status {
 		Share: r.tree.share.Name, Path: path,
 		Access: vfs.Access(q.DesiredAccess), ShareMode: vfs.ShareMode(q.ShareAccess),
 		Disposition: vfs.Disposition(q.CreateDisposition), Options: vfs.Options(q.CreateOptions),
-		Attributes: q.FileAttributes, Owner: r.session, User: strings.ToLower(r.session.user),
+		Attributes: q.FileAttributes, Owner: r.session, User: r.session.user,
 	})
 	if err != nil {
 		return statusOf(err)

@@ -2,7 +2,6 @@ package smbserver
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"lwio/internal/ntstatus"
@@ -14,9 +13,9 @@ import (
 type logon struct {
 	acceptor *smbauth.Acceptor // nil while no authentication is under way
 	preauth  smbauth.PreauthHash
-	user     string
-	tried    bool // the password of the user was compared
-	limited  bool // authLimit refused the attempt: the password was not compared
+	user     string // canonical; as spelled by the client if the user is unknown
+	tried    bool   // the password of the user was compared
+	limited  bool   // authLimit refused the attempt: the password was not compared
 }
 
 // handleSessionSetup takes one step of an authentication. Precondition: the read turn is held,
@@ -78,19 +77,22 @@ func sessionToSetUp(r *request) (*Session, ntstatus.Status) {
 	return s, ntstatus.Success
 }
 
-// lookup returns the NT hash that the client must prove to know, unless authLimit refuses
-// the attempt.
-func (s *Session) lookup(domain, user string) (ntHash [16]byte, ok bool) {
+// lookup returns the canonical name of a user, and the NT hash that the client must prove to
+// know, unless authLimit refuses the attempt.
+func (s *Session) lookup(domain, user string) (name string, ntHash [16]byte, ok bool) {
 	srv := s.conn.srv
-	s.logon.user = user
-	if s.logon.limited = !srv.authLimit.admits(s.conn.origin, user); s.logon.limited {
-		return ntHash, false
+	if srv.cfg.Lookup != nil {
+		name, ntHash, ok = srv.cfg.Lookup(domain, user)
+	}
+	if !ok {
+		name = user
+	}
+	s.logon.user = name
+	if s.logon.limited = !srv.authLimit.admits(s.conn.origin, name); s.logon.limited {
+		return "", [16]byte{}, false
 	}
 	s.logon.tried = true
-	if srv.cfg.Lookup == nil {
-		return ntHash, false
-	}
-	return srv.cfg.Lookup(domain, user)
+	return name, ntHash, ok
 }
 
 // authFailed ends a session whose authentication failed, even if it was valid before. The
@@ -133,7 +135,7 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 	s.logon.acceptor = nil
 	c.srv.authLimit.succeeded(c.origin, s.logon.user)
 	if s.valid() {
-		if !sameUser(s, a.Domain(), a.User()) {
+		if s.user != a.User() {
 			c.srv.peerLog.Warn(c.log, "smb: re-authentication as another user", "user", s.user, "other", a.User())
 			s.end()
 			return ntstatus.AccessDenied
@@ -154,16 +156,11 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 	r.resp.signer, r.resp.hash = s.signer, nil
 	c.log.Info("smb: logged on", "user", s.user, "domain", s.domain, "dialect", dialectName(dialect), "signing", signing.String())
 	if previous != 0 && previous != s.id {
-		if old := c.srv.session(previous); old != nil && old.valid() && sameUser(old, s.domain, s.user) {
+		if old := c.srv.session(previous); old != nil && old.valid() && old.user == s.user {
 			old.end()
 		}
 	}
 	return ntstatus.Success
-}
-
-// sameUser compares names as NTLM does: without regard to case.
-func sameUser(s *Session, domain, user string) bool {
-	return strings.EqualFold(s.user, user) && strings.EqualFold(s.domain, domain)
 }
 
 // handleLogoff ends the session and its opens before the response is sent.

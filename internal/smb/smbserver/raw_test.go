@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,8 +126,14 @@ func testServer(t testing.TB, change func(*Config)) (s *Server, addr, dir string
 	return s, l.Addr().String(), filepath.Clean(dir)
 }
 
-func lookupTest(_, user string) ([16]byte, bool) {
-	return smbauth.NTHash(testPassword), user == testUser || user == "bob"
+// lookupTest knows testUser, and bob in any spelling that folds to it.
+func lookupTest(_, user string) (string, [16]byte, bool) {
+	for _, name := range []string{testUser, "bob", "boss"} {
+		if strings.EqualFold(name, user) {
+			return name, smbauth.NTHash(testPassword), true
+		}
+	}
+	return "", [16]byte{}, false
 }
 
 // dial connects and sends nothing.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -37,7 +36,7 @@ type Server struct {
 	conns     map[*conn]struct{}
 	arrivals  uint64 // connections so far
 	sessions  map[uint64]*Session
-	limiters  map[string]*ratelimit.Limiter // of users that have logged on, in lower case
+	limiters  map[string]*ratelimit.Limiter // of users that have logged on
 }
 
 // counters are the counters of Stats.
@@ -315,7 +314,6 @@ func (s *Server) limiterOf(user string) *ratelimit.Limiter {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	user = strings.ToLower(user)
 	l := s.limiters[user]
 	if l == nil {
 		l = ratelimit.NewLimiter(max(s.cfg.RequestRate, 0), max(s.cfg.ByteRate, 0), s.cfg.ByteBurst)

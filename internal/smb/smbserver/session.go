@@ -33,7 +33,7 @@ type Session struct {
 	counted   bool // in sessionTable.valid; guarded by sessionTable.mu
 
 	// Fixed once the session is valid.
-	user, domain string
+	user, domain string // the canonical name, and the domain as the client spelled it
 	keys         smbauth.SessionKeys
 	signer       smbauth.Signer
 	limiter      *ratelimit.Limiter
@@ -51,7 +51,7 @@ func newSession(c *conn) *Session {
 // ID returns the SMB session id. It is no secret.
 func (s *Session) ID() uint64 { return s.id }
 
-// User returns the name of the user as the client spelled it, without the domain.
+// User returns the canonical name of the user.
 func (s *Session) User() string { return s.user }
 
 // ApplicationKey returns the secret that client and server share for other protocols. Below

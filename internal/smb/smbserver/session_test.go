@@ -35,6 +35,26 @@ func TestEachDialectNegotiatesAndLogsOn(t *testing.T) {
 	}
 }
 
+// All spellings of a user have one name and one set of limits.
+//
+// Source: [MS-SMB2 3.3.5.5.3]
+func TestSpellingsOfAUserAreOneUser(t *testing.T) {
+	s, addr, _ := testServer(t, func(c *Config) { c.ByteRate = 1 << 30 })
+	var first *Session
+	for _, spelling := range []string{"boss", "BOSS", "Boss", "bo\u017fs"} {
+		c := dial(t, addr)
+		c.mustNegotiate(0x0311)
+		c.mustSetup(spelling, testPassword)
+		ss := s.session(c.session)
+		if first == nil {
+			first = ss
+		}
+		if ss.User() != "boss" || ss.Limiter() != first.Limiter() {
+			t.Errorf("%q is user %q, with the limits of boss: %t", spelling, ss.User(), ss.Limiter() == first.Limiter())
+		}
+	}
+}
+
 // A session that ends with its connection is not logged off.
 //
 // Source: [MS-SMB2 3.3.7.1]

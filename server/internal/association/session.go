@@ -8,6 +8,7 @@ import "lwio/internal/ratelimit"
 // Source: [OP-41] [OP-46b]
 type Session interface {
 	ID() uint64
+	// User returns the canonical name of the user.
 	User() string
 	// ApplicationKey returns the key of the session for protocols beside SMB; zero if it has
 	// none.

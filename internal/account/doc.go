@@ -1,0 +1,3 @@
+// Package account charges peers for the resources that they hold. It imports the standard
+// library only.
+package account
