@@ -40,7 +40,7 @@ func (c *conn) receive(entry int32, r *rdma.Result) error {
 	}
 	c.replay.used = true
 	if c.auth.limiter != nil {
-		if err := c.loop.throttle(&o.h); err != nil {
+		if err := c.loop.throttle(o); err != nil {
 			return err
 		}
 	}

@@ -37,6 +37,34 @@ func testByteRateThrottlesOneUser(t *testing.T, on string) {
 	c.wantCut() // and there was no answer before
 }
 
+// Each request counts with all bytes that it moves, however they are spread; a refused one counts
+// none.
+func TestByteRateCountsAllBytesOfARequest(t *testing.T) {
+	const window, regions = 1 << 20, 4096
+	l := wire.Limits{MaxRecvBufferSize: regions * wire.RDMARegionSize, MaxRdmaWindowSize: window}
+	vecRead := func(length uint32, pages uint16) op {
+		return op{h: by(wire.NewVecRead(1, 0, length, pages, 32<<10), completion{Cookie: 1}), size: wire.HeaderSize + int(pages)*wire.RDMARegionSize}
+	}
+	read := func(length uint32) op {
+		return op{h: by(wire.NewRead(1, 0, wire.RDMARegion{DataVa: 4096, DataMh: 1, Length: length}), completion{Cookie: 1}), size: wire.HeaderSize}
+	}
+	for name, x := range map[string]struct {
+		o    op
+		want int
+	}{
+		"read":                              {read(window), window},
+		"read above the window":             {read(window + 1), 0},
+		"vectored read of 128 MiB":          {vecRead(regions<<15, regions), 128 << 20},
+		"vectored read of part of its room": {vecRead(5000, regions), 5000},
+		"vectored read above its room":      {vecRead(1<<32-1, regions), 128 << 20},
+		"interrupt":                         {op{h: by(wire.NewInterrupt(1), completion{Cookie: 1}), size: wire.HeaderSize}, 0},
+	} {
+		if got := x.o.ratedBytes(l); got != x.want {
+			t.Errorf("%s: %d bytes, want %d", name, got, x.want)
+		}
+	}
+}
+
 // I/O that was started when a connection is throttled goes on, so that the close of the file does
 // not wait for it; and the end of the client is noticed.
 //

@@ -10,15 +10,24 @@ import (
 	"lwio/rdma"
 )
 
+// ratedBytes returns the bytes that a message counts with the rate limit of its user: all that it
+// asks for. An invalid message is refused, and counts none.
+func (o *op) ratedBytes(l wire.Limits) int {
+	if !o.h.Opcode.IO() || o.h.Check(o.size, l) != nil {
+		return 0
+	}
+	n := int(o.h.Length)
+	if o.h.Opcode == wire.OpVecRead {
+		n = min(n, int(o.h.NumPages)*int(o.h.PageSize)) // a message with fewer is refused
+	}
+	return n
+}
+
 // throttle delays the connection if its user exceeds a rate limit. It posts the collected answers
 // first. A throttled loop does not busy-poll.
-func (l *receiveLoop) throttle(h *wire.Header) error {
+func (l *receiveLoop) throttle(o *op) error {
 	c := l.c
-	bytes := 0
-	if h.Opcode.IO() {
-		bytes = int(min(h.Length, maxWindow)) // longer requests are refused
-	}
-	wait := c.auth.limiter.Take(1, bytes)
+	wait := c.auth.limiter.Take(1, o.ratedBytes(c.fabric.layout.wire))
 	if wait == 0 {
 		return nil
 	}
