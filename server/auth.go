@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"time"
 
 	"lwio/internal/ntstatus"
@@ -56,14 +57,17 @@ func (a *authenticator) handle(o *op) error {
 	case errors.Is(err, errUserLimit):
 		c.engine.count.userLimited.Add(1)
 		c.engine.noise.Warn(c.log, "lwio: connection refused", "cause", err)
+		c.engine.auditRefusal(c, err)
 		a.refuse(o, ntstatus.InsufficientResources)
 	case err != nil:
 		c.engine.count.authFailures.Add(1)
 		c.engine.noise.Warn(c.log, "lwio: AUTH refused", "cause", err)
+		c.engine.auditRefusal(c, err)
 		a.refuse(o, ntstatus.AccessDenied)
 	default:
 		c.log.Info("lwio: client authenticated",
 			"user", a.session.User(), "session", a.session.ID(), "credits", c.credits.grant)
+		c.log.Log(c.ctx, LevelAudit, "RDMA connection", "user", a.session.User(), "session", fmt.Sprintf("%016x", a.session.ID()))
 		c.answer(o)
 	}
 	return nil

@@ -48,6 +48,12 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// LevelAudit is the level of the audit log, which goes to Config.Logger: logons and their ends, tree
+// connects, opens, renames, deletes and other changes of files, RDMA connections, and the refusals of
+// all of these. The message of a line is the event. The level is below slog.LevelInfo, because a
+// program that works with many small files causes many lines.
+const LevelAudit = smbserver.AuditLevel
+
 // Limits bound the resources of a server. Zero means the default.
 type Limits struct {
 	// SMBConnections bounds the SMB connections. A further connection evicts the oldest

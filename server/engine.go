@@ -24,6 +24,7 @@ type engine struct {
 	count       counters
 	shares      shareTable
 	noise       ratelimit.Log // for log lines that unauthenticated peers cause
+	audit       ratelimit.Log // for lines of the audit log that unauthenticated peers cause
 	born        time.Time     // zero of clock
 	association *association.Association
 
@@ -83,6 +84,11 @@ func (o *op) work(do func()) {
 	do()
 	c.deliver(o, begun)
 	c.jobs.Add(-n)
+}
+
+// auditRefusal logs the refusal of an AUTH.
+func (e *engine) auditRefusal(c *conn, cause error) {
+	e.audit.Log(c.log, LevelAudit, "RDMA connection refused", "error", cause)
 }
 
 // spawn runs f in a goroutine that close waits for; false if the engine is closed.

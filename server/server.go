@@ -148,6 +148,18 @@ func (s *Server) Close() error {
 	return s.smb.Close()
 }
 
+// Reauthorize applies changes of users and rights to the clients that are connected. It ends the SMB
+// sessions whose user Config.Lookup no longer returns, or returns with another password, with their
+// RDMA connections. It closes the opens that the present rights on their share forbid
+// (vfs.Share.Rights), over SMB and RDMA. It returns when these sessions and opens are closed. A
+// logon or an open that begins meanwhile has the new users and rights. The caller changes the results of
+// Config.Lookup and Share.Rights first.
+func (s *Server) Reauthorize() {
+	sessions := s.smb.Reauthorize()
+	opens := s.cfg.FS.Reauthorize()
+	s.cfg.Logger.Info("users and rights applied", "ended_sessions", sessions, "closed_opens", opens)
+}
+
 // Stats returns a snapshot of the state and the counters.
 func (s *Server) Stats() Stats {
 	st := s.engine.count.snapshot()

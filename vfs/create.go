@@ -23,8 +23,8 @@ type OpenRequest struct {
 	Attributes uint32
 	// Owner will own the open: a comparable value, or nil for none.
 	Owner Owner
-	// User is charged for the open and its locks (Config.MaxUserOpens), and the rights of the
-	// share are those of User (Share.Rights); "" is no user.
+	// User is charged for the open and its locks (Config.MaxUserOpens), and has the rights that
+	// Share.Rights returns; "" is no user.
 	User string
 }
 

@@ -16,7 +16,7 @@ type Share struct {
 	Name string
 	// Backend holds the files. FS.Close closes it.
 	Backend Backend
-	// ReadOnly refuses all changes, whatever Rights says.
+	// ReadOnly refuses all changes of all users.
 	ReadOnly bool
 	// Rights returns the rights of a user on the share: the user of a request, see
 	// OpenRequest.User. Nil means ReadWrite for every user. Rights is called at each tree connect

@@ -25,8 +25,13 @@ type logKind struct {
 	suppressed int       // lines since then
 }
 
-// Warn logs at slog.LevelWarn, or counts the line as suppressed.
+// Warn is Log at slog.LevelWarn.
 func (l *Log) Warn(log *slog.Logger, message string, args ...any) {
+	l.Log(log, slog.LevelWarn, message, args...)
+}
+
+// Log logs a line, or counts it as suppressed.
+func (l *Log) Log(log *slog.Logger, level slog.Level, message string, args ...any) {
 	suppressed, ok := l.admit(message, time.Now())
 	if !ok {
 		return
@@ -34,7 +39,7 @@ func (l *Log) Warn(log *slog.Logger, message string, args ...any) {
 	if suppressed > 0 {
 		args = append(args[:len(args):len(args)], "suppressed", suppressed)
 	}
-	log.Log(context.Background(), slog.LevelWarn, message, args...)
+	log.Log(context.Background(), level, message, args...)
 }
 
 // admit reports whether a line may be logged now, and how many were suppressed before it.

@@ -52,6 +52,7 @@ func handleCreate(r *request, q smbwire.CreateRequest) ntstatus.Status {
 		Disposition: vfs.Disposition(q.CreateDisposition), Options: vfs.Options(q.CreateOptions),
 		Attributes: q.FileAttributes, Owner: r.session, User: r.session.user,
 	})
+	r.auditOpen(path, &q, file, action, err)
 	if err != nil {
 		return statusOf(err)
 	}

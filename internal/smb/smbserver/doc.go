@@ -20,6 +20,12 @@
 // handler of the command (dispatch.go has the table) makes the body of the response.
 // response.finish adds header, credits and signature. frameWriter sends the response.
 //
+// # Changes of users and rights
+//
+// Server.Reauthorize ends the sessions of users that Config.Lookup no longer returns. A session
+// asks Config.Lookup again after it became valid, so a logon and a change that overlap leave no
+// session behind. Rights are checked by vfs alone. audit.go has the audit log.
+//
 // # Goroutines
 //
 // Server.Serve accepts. Each connection has a worker pool of one to Config.MaxWorkers

@@ -2,6 +2,7 @@ package smbserver
 
 import (
 	"errors"
+	"log/slog"
 	"time"
 
 	"lwio/internal/ntstatus"
@@ -13,9 +14,10 @@ import (
 type logon struct {
 	acceptor *smbauth.Acceptor // nil while no authentication is under way
 	preauth  smbauth.PreauthHash
-	user     string // canonical; as spelled by the client if the user is unknown
-	tried    bool   // the password of the user was compared
-	limited  bool   // authLimit refused the attempt: the password was not compared
+	user     string   // canonical; as spelled by the client if the user is unknown
+	tried    bool     // the password of the user was compared
+	limited  bool     // authLimit refused the attempt: the password was not compared
+	ntHash   [16]byte // that the client has to know
 }
 
 // handleSessionSetup takes one step of an authentication. Precondition: the read turn is held,
@@ -92,6 +94,7 @@ func (s *Session) lookup(domain, user string) (name string, ntHash [16]byte, ok 
 		return "", [16]byte{}, false
 	}
 	s.logon.tried = true
+	s.logon.ntHash = ntHash
 	return name, ntHash, ok
 }
 
@@ -115,6 +118,7 @@ func authFailed(r *request, err error) ntstatus.Status {
 		srv.authLimit.failed(r.conn.origin, l.user)
 	}
 	srv.peerLog.Warn(r.conn.log, "smb: authentication failed", "user", user, "domain", domain, "error", err)
+	r.auditRefusedLogon(user, domain, err)
 	r.resp.hash = nil
 	r.session.end()
 	r.conn.authFailures++
@@ -140,7 +144,7 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 			s.end()
 			return ntstatus.AccessDenied
 		}
-		return ntstatus.Success
+		return s.confirm()
 	}
 	dialect, signing := c.agreed.dialect, c.agreed.signing
 	s.user, s.domain = a.User(), a.Domain()
@@ -150,10 +154,14 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 	if !c.sessions.establish(s) {
 		return ntstatus.UserSessionDeleted
 	}
+	if st := s.confirm(); st != ntstatus.Success {
+		return st
+	}
 	if c.user == "" {
 		c.user = s.user
 	}
 	r.resp.signer, r.resp.hash = s.signer, nil
+	s.audit("logon", slog.String("domain", s.domain), slog.String("dialect", dialectName(dialect)), slog.String("signing", signing.String()))
 	c.log.Info("smb: logged on", "user", s.user, "domain", s.domain, "dialect", dialectName(dialect), "signing", signing.String())
 	if previous != 0 && previous != s.id {
 		if old := c.srv.session(previous); old != nil && old.valid() && old.user == s.user {

@@ -23,6 +23,7 @@ type Server struct {
 	bufs      smbbuf.Pool
 	stats     counters
 	peerLog   ratelimit.Log // of lines that unauthenticated peers can cause
+	auditLog  ratelimit.Log // of lines of the audit log that unauthenticated peers can cause
 	authLimit *authLimit
 	memory    *memoryQuota // of long messages
 

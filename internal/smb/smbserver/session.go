@@ -2,6 +2,7 @@ package smbserver
 
 import (
 	"context"
+	"log/slog"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,8 @@ type Session struct {
 	keys         smbauth.SessionKeys
 	signer       smbauth.Signer
 	limiter      *ratelimit.Limiter
+	// proven is the NT hash of the last logon, set when the session is valid.
+	proven atomic.Pointer[[16]byte]
 
 	logon   logon // guarded by the connection's read turn
 	handles *handleTable
@@ -102,5 +105,8 @@ func (s *Session) end() {
 		s.conn.srv.cfg.FS.CloseOwner(s)
 		s.conn.sessions.remove(s)
 		s.conn.srv.removeSession(s)
+		if s.proven.Load() != nil {
+			s.audit("session ended", slog.Bool("logoff", s.LoggedOff()))
+		}
 	})
 }

@@ -29,7 +29,12 @@ func handleSetInfo(r *request, q smbwire.SetInfoRequest) ntstatus.Status {
 	case o.pipe != nil:
 		return ntstatus.NotSupported
 	case q.InfoType == smbwire.InfoFile:
+		var path string
+		if r.conn.audited() {
+			path = o.file.Path()
+		}
 		st = setFile(o.file, smbwire.FileClass(q.Class), q.Data)
+		r.auditChange(o.file, path, smbwire.FileClass(q.Class), st)
 	case q.InfoType >= smbwire.InfoFile && q.InfoType <= smbwire.InfoQuota:
 		return ntstatus.NotSupported
 	default:

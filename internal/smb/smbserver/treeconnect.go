@@ -32,7 +32,8 @@ func handleTreeConnect(r *request, q smbwire.TreeConnectRequest) ntstatus.Status
 	t := &tree{name: name}
 	resp := smbwire.TreeConnectResponse{ShareType: smbwire.ShareTypePipe, ShareFlags: smbwire.ShareFlagNoCaching, MaximalAccess: accessAll}
 	if !strings.EqualFold(name, ipcShare) {
-		share, rights, err := cfg.FS.Connect(name, strings.ToLower(r.session.user))
+		share, rights, err := cfg.FS.Connect(name, r.session.user)
+		r.auditConnect(name, rights, err)
 		if err != nil {
 			return statusOf(err)
 		}
