@@ -23,8 +23,9 @@ type Config struct {
 	RequireRDMA bool
 	// SMBOnly makes the client use SMB alone.
 	SMBOnly bool
-	// AllowMD5 accepts a server whose AUTH carries only the unkeyed MD5 of the protocol text.
-	// Such a server has proved nothing to a client on an untrusted network. [OP-46b]
+	// AllowMD5 accepts a server whose AUTH carries only the unkeyed MD5 of the protocol text, or a
+	// server that does not bind AUTH to the connection. Such a server has proved nothing to a
+	// client on an untrusted network. [OP-46b] [OP-46c]
 	AllowMD5 bool
 	// Credits is the number of messages in flight that the client asks for on each
 	// connection, 1 to 4096. 0 means 128. The server grants this number or fewer, and may

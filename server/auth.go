@@ -21,7 +21,8 @@ type authenticator struct {
 	c       *conn
 	timer   *time.Timer // bounds the time until AUTH
 	refused bool        // the connection ends when the answer has been sent
-	passed  bool        // set with connTable.mu held
+	start   wire.ConnectionStart
+	passed  bool // set with connTable.mu held
 
 	client     *association.Client
 	session    association.Session
@@ -30,6 +31,14 @@ type authenticator struct {
 	since      time.Time
 	peerWindow int    // most bytes of one RDMA write
 	peerPage   uint16 // page size of the client, in bytes
+}
+
+// privateData makes the nonce of the connection and returns the private data that accepts it.
+//
+// Source: [OP-46c] [OP-102]
+func (a *authenticator) privateData() []byte {
+	rand.Read(a.start.Nonce[:]) // never fails
+	return a.start.AppendTo(nil)
 }
 
 // handle answers the first message of a connection. A refused client receives only the status. Its
@@ -86,7 +95,7 @@ func (a *authenticator) refuse(o *op, status ntstatus.Status) {
 // Source: [LWIO claim 12] [LWIO claim 13] [OP-101]
 func (a *authenticator) check(o *op) error {
 	c := a.c
-	client, err := c.engine.association.Check(o.h, o.body())
+	client, err := c.engine.association.Check(o.h, o.body(), a.start.Binding(c.fabric.name))
 	if err != nil {
 		return err // before another connection is replaced
 	}

@@ -59,6 +59,12 @@ func testDefectiveAuthIsRefused(t *testing.T, on string) {
 		{"wrong MD5", authOptions{after: flip(-2)}},
 		{"damaged parameters", authOptions{after: func(msg []byte) []byte { msg[48+16] ^= 1; return msg }}},
 		{"no MAC", authOptions{unkeyed: true}},
+		{"no binding", authOptions{unbound: true}},
+		{"binding of another fabric", authOptions{mutate: func(p *wire.AuthParams) {
+			other := (&wire.ConnectionStart{}).Binding("other")
+			p.Binding = &other
+		}}},
+		{"binding changed", authOptions{mutate: func(p *wire.AuthParams) { p.Binding[31] ^= 1 }}},
 		{"header changed", authOptions{after: func(msg []byte) []byte { msg[24] ^= 1; return msg }}},
 		{"revision", authOptions{mutate: func(p *wire.AuthParams) { p.RevID = 0x1002 }}},
 		{"pointers of 16 bytes", authOptions{mutate: func(p *wire.AuthParams) { p.Endian = 16 }}},
@@ -91,7 +97,7 @@ func testDefectiveAuthIsRefused(t *testing.T, on string) {
 		msg, _ := c.authMessage(n, authOptions{})
 		c.wantDenied(msg)
 	})
-	if got := v.e.count.authFailures.Load(); got != 19 {
+	if got := v.e.count.authFailures.Load(); got != 22 {
 		t.Errorf("%d failures counted", got)
 	}
 }
@@ -103,28 +109,51 @@ func relength(msg []byte) []byte {
 	return msg
 }
 
-// A nonce that was used with the pair, and a repeated message, are refused. A new nonce is accepted
-// on several connections.
+// An AUTH is accepted on the connection that it was made for. Another client that has copied it and
+// sends it first, on a connection of its own, is refused, and the owner of the AUTH is served. The
+// AUTH is refused again when its connection has ended.
 //
-// Source: [OP-42b] [OP-46b]
-func TestNonceIsAcceptedOnce(t *testing.T) { onEach(t, testNonceIsAcceptedOnce) }
+// Source: [OP-42b] [OP-46b] [OP-46c]
+func TestCopiedAuthIsRefusedOnOtherConnection(t *testing.T) {
+	onEach(t, testCopiedAuthIsRefusedOnOtherConnection)
+}
 
-func testNonceIsAcceptedOnce(t *testing.T, on string) {
+func testCopiedAuthIsRefusedOnOtherConnection(t *testing.T, on string) {
+	for _, allowMD5 := range []bool{false, true} {
+		v := newEnv(t, envConfig{on: on, allowMD5: allowMD5})
+		n := v.negotiate(v.sess)
+		owner := v.connect(n)
+		msg, _ := owner.authMessage(n, authOptions{})
+		v.connect(n).wantDenied(msg)
+		owner.auth(n, authOptions{})
+		v.check(owner)
+		owner.connector.Close()
+		eventually(t, "the connection ends", func() bool { return v.e.count.authenticated.Load() == 0 })
+		v.connect(n).wantDenied(msg)
+	}
+}
+
+// Each connection has a nonce and a SessionId of its own, and several share a key pair.
+//
+// Source: [OP-42b] [OP-46c] [OP-50i]
+func TestConnectionsDifferInNonceAndSessionID(t *testing.T) {
+	onEach(t, testConnectionsDifferInNonceAndSessionID)
+}
+
+func testConnectionsDifferInNonceAndSessionID(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	n := v.negotiate(v.sess)
-	first := v.connect(n)
-	nonce := [16]byte{9}
-	first.auth(n, authOptions{nonce: &nonce})
-	again := v.connect(n)
-	msg, _ := again.authMessage(n, authOptions{nonce: &nonce})
-	again.wantDenied(msg)
-	third := v.connect(n)
-	third.auth(n, authOptions{})
-	if third.sessionID == first.sessionID {
+	first, second := v.connect(n), v.connect(n)
+	first.auth(n, authOptions{})
+	second.auth(n, authOptions{})
+	if first.binding() == second.binding() {
+		t.Error("two connections have one nonce")
+	}
+	if first.sessionID == second.sessionID {
 		t.Error("two connections have one SessionId")
 	}
 	v.check(first)
-	v.check(third)
+	v.check(second)
 }
 
 // Source: [OP-42b]
@@ -165,9 +194,11 @@ func testAllowMD5AcceptsUnkeyedAuth(t *testing.T, on string) {
 		t.Error("the server answers with an option that the client did not send")
 	}
 	v.check(c)
-	c = v.connect(n)
-	c.auth(n, authOptions{})
-	v.check(c)
+	for _, o := range []authOptions{{}, {unbound: true}} {
+		c = v.connect(n)
+		c.auth(n, o)
+		v.check(c)
+	}
 	c = v.connect(n)
 	rand.Read(n.authKey)
 	msg, _ := c.authMessage(n, authOptions{})

@@ -34,8 +34,9 @@ type Config struct {
 	// warning, unless it is the only one. shm.Config.AllowUID of the provider decides which
 	// users may connect by shared memory: by default the user of this process, and root.
 	Providers []rdma.Provider
-	// AllowMD5 accepts clients whose AUTH carries only the unkeyed MD5 of the protocol text. An
-	// attacker that sees the connection can forge it. [OP-46b]
+	// AllowMD5 accepts clients whose AUTH carries only the unkeyed MD5 of the protocol text, or a
+	// keyed signature that is not bound to the connection. An attacker that sees the connection
+	// can forge the first, and copy the second. [OP-46b] [OP-46c]
 	AllowMD5 bool
 	// ImmediateData completes a read that succeeded in full by immediate data of its last RDMA
 	// write, instead of a message, where the provider supports that and the client waits for a

@@ -119,8 +119,7 @@ func (c *conn) open() (err error) {
 	return c.receives.post(qp, 1+y.ahead)
 }
 
-// serve accepts the connection, runs its loop, and cleans up. The acceptance has no private data,
-// and private data of the client is ignored.
+// serve accepts the connection, runs its loop, and cleans up. Private data of the client is ignored.
 //
 // Source: [OP-102]
 func (c *conn) serve() {
@@ -128,7 +127,7 @@ func (c *conn) serve() {
 	c.auth.timer = time.AfterFunc(c.engine.limits.AuthTimeout, func() { c.cut(errAuthTimeout) })
 	err := c.open()
 	if err == nil {
-		err = c.connector.Accept(c.ctx, c.qp, rdma.ReadLimits{}, nil)
+		err = c.connector.Accept(c.ctx, c.qp, rdma.ReadLimits{}, c.auth.privateData())
 		if err == nil {
 			c.log.Debug("lwio: connection accepted")
 			err = c.loop.run()

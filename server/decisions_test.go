@@ -202,15 +202,15 @@ func (k *connections) Event(e fault.Event) {
 	k.events = append(k.events, e)
 }
 
-// A connection carries no private data and no RDMA reads; the server posts a receive of full
-// size before it accepts, and sends nothing before the first message.
+// A connection has no RDMA reads. The private data of its acceptance is a nonce alone. The server posts
+// a receive of full size before it accepts, and sends nothing before the first message.
 //
-// Source: [OP-102] [OP-103] [OP-104] [OP-108]
-func TestAcceptedConnectionHasReceiveAndNoPrivateData(t *testing.T) {
-	onEach(t, testAcceptedConnectionHasReceiveAndNoPrivateData)
+// Source: [OP-46c] [OP-102] [OP-103] [OP-104] [OP-108]
+func TestAcceptedConnectionHasReceiveAndNonce(t *testing.T) {
+	onEach(t, testAcceptedConnectionHasReceiveAndNonce)
 }
 
-func testAcceptedConnectionHasReceiveAndNoPrivateData(t *testing.T, on string) {
+func testAcceptedConnectionHasReceiveAndNonce(t *testing.T, on string) {
 	k := new(connections)
 	const size = 12 << 10
 	v := newEnv(t, envConfig{on: on, limits: Limits{MaxRecvBufferSize: size}, provider: fault.Wrap(providers[on](), &fault.Config{Tracer: k})})
@@ -218,7 +218,8 @@ func testAcceptedConnectionHasReceiveAndNoPrivateData(t *testing.T, on string) {
 	if limits, err := c.connector.ReadLimits(); err != nil || limits != (rdma.ReadLimits{}) {
 		t.Errorf("the server offers %+v, %v", limits, err)
 	}
-	if private, err := c.connector.PrivateData(); err != nil || len(private) != 0 {
+	private, err := c.connector.PrivateData()
+	if err != nil || len(private) != wire.ConnectionStartSize {
 		t.Errorf("the server sends private data %x, %v", private, err)
 	}
 	v.check(c)

@@ -48,6 +48,9 @@ func (f *fabric) open(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Li
 	if f.info.MaxReceiveSGE < 2 {
 		return fmt.Errorf("receives of two parts: %w", errors.ErrUnsupported)
 	}
+	if f.info.MaxCalleeData < wire.ConnectionStartSize {
+		return fmt.Errorf("private data of %d bytes: %w", wire.ConnectionStartSize, errors.ErrUnsupported)
+	}
 	f.layout = newLayout(l, f.info)
 	if f.buffers, err = newBufferPool(ctx, f.adapter, l.ReadBufferBytes, l.MaxRdmaWindowSize); err != nil {
 		return err

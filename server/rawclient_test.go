@@ -236,8 +236,22 @@ func (c *rawClient) wantCut() {
 type authOptions struct {
 	mutate  func(p *wire.AuthParams)
 	after   func(msg []byte) []byte // after everything was signed
-	nonce   *[16]byte
 	unkeyed bool
+	unbound bool
+}
+
+// binding returns the name of the connection, from the server's acceptance.
+func (c *rawClient) binding() [wire.BindingSize]byte {
+	c.t.Helper()
+	private, err := c.connector.PrivateData()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	start, ok := wire.DecodeConnectionStart(private)
+	if !ok {
+		c.t.Fatalf("the server accepts with private data %x", private)
+	}
+	return start.Binding(c.v.on)
 }
 
 // authMessage makes the message of an AUTH.
@@ -248,11 +262,13 @@ func (c *rawClient) authMessage(n *negotiated, o authOptions) ([]byte, [16]byte)
 		Key: &n.serverKey, Signature: new([16]byte),
 	}
 	var nonce [16]byte
-	if rand.Read(nonce[:]); o.nonce != nil {
-		nonce = *o.nonce
-	}
+	rand.Read(nonce[:])
 	if !o.unkeyed {
 		p.Keyed = &wire.KeyedOption{Nonce: nonce}
+	}
+	if !o.unkeyed && !o.unbound {
+		binding := c.binding()
+		p.Binding = &binding
 	}
 	if o.mutate != nil {
 		o.mutate(&p)
@@ -317,6 +333,9 @@ func (c *rawClient) tryAuth(n *negotiated, o authOptions) bool {
 		if err := wire.VerifyKeyed(block, n.authKey, wire.RoleServer, msg[:wire.HeaderSize], nonce[:]); err != nil {
 			c.t.Fatal(err)
 		}
+	}
+	if sent.Binding != nil && (p.Binding == nil || *p.Binding != *sent.Binding) {
+		c.t.Fatalf("the server answers for the connection %x", p.Binding)
 	}
 	if p.Key == nil || *p.Key != n.clientKey || p.SessionID == nil || p.BaseSequence != sent.BaseSequence+1 {
 		c.t.Fatalf("the server's parameters: %+v", p)

@@ -16,7 +16,6 @@ var rulesOfClients = []rule{
 	{"one that no AUTH has used expires after 60 s", "association.TestUnusedKeysExpire"},
 	{"before first ends all connections of those key pairs and waits until none of their I/O is in flight", "server.TestNewConnectionReplacesOld"},
 	{"| key pairs of an SMB session | 16 | the oldest unused is dropped |", "association.TestPairsPerSessionAreBounded; server.TestKeysInUseSurviveNegotiations; server.TestFloodOfNegotiationsHarmsOwnSessionOnly"},
-	{"| AUTHs with option 0x80 under one key pair | 4096 |", "association.TestNoncesPerPairAreBounded"},
 	{"| connections under one key pair | 16 |", "server.TestConnectionsPerKeyAreLimited; association.TestConnectionsPerKeyAreBounded"},
 	{"ClientName is logged and not trusted.", "server.TestClientNameHasNoEffect"},
 
@@ -26,7 +25,10 @@ var rulesOfClients = []rule{
 		server.TestDefectiveAuthIsRefused/damaged parameters; server.TestDefectiveAuthIsRefused/no signature`},
 	{"Keyed proves that the sender has the SMB session's application key", `server.TestDefectiveAuthIsRefused/no MAC;
 		server.TestDefectiveAuthIsRefused/MAC with another key; server.TestDefectiveAuthIsRefused/header changed; server.TestAuthWithoutApplicationKeyIsRefused`},
-	{"the server refuses one that it has seen under the key pair", "server.TestNonceIsAcceptedOnce; server.TestReplayedAuthReplacesNoConnection"},
+	{"a copied AUTH is refused on every other connection", "server.TestCopiedAuthIsRefusedOnOtherConnection; server.TestCopiedAuthReplacesNoConnection"},
+	{"the server compares it with the binding of the connection", `server.TestDefectiveAuthIsRefused/binding changed;
+		server.TestDefectiveAuthIsRefused/binding of another fabric`},
+	{"Each side refuses a peer without binding, unless `AllowMD5` is set.", "server.TestDefectiveAuthIsRefused/no binding"},
 	{"A code that comes twice, no end, or bytes after the end are refused; a code that is not known is skipped.",
 		`server.TestAuthOptionsInAnyOrder/key again; server.TestAuthOptionsInAnyOrder/unknown; server.TestAuthOptionsInAnyOrder/longer than the message;
 		server.TestDefectiveAuthIsRefused/no end of options; server.TestDefectiveAuthIsRefused/bytes after the end`},

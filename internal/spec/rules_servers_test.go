@@ -22,7 +22,11 @@ var rulesOfServers = []rule{
 		fileio.TestClientRefusesWrongAuthAnswer/MAC of another nonce; fileio.TestClientRefusesWrongAuthAnswer/sequence not increased;
 		fileio.TestClientRefusesWrongAuthAnswer/no credits; fileio.TestClientRefusesWrongAuthAnswer/more credits than asked for`},
 	{"| 0x80 | 48 | Keyed: Nonce 16, MAC 32 | unless AllowMD5 | if the client did |", `fileio.TestClientRefusesWrongAuthAnswer/MD5 alone;
+		fileio.TestClientRefusesWrongAuthAnswer/text alone;
 		fileio.TestAuthWithMD5Allowed`},
+	{"Each side refuses a peer without binding, unless `AllowMD5` is set.", `fileio.TestClientRefusesWrongAuthAnswer/no nonce of the connection;
+		fileio.TestClientRefusesWrongAuthAnswer/AUTH not bound`},
+	{"The server answers with the same option 0x82.", "fileio.TestClientRefusesWrongAuthAnswer/bound to another connection"},
 	{"Its status is ACCESS_DENIED", `fileio.TestClientRefusesWrongAuthAnswer/access denied;
 		fileio.TestClientRefusesWrongAuthAnswer/another status`},
 	{"| 4 | 2 | RevId | 0x1001 | 0x1001 |", "fileio.TestClientRefusesWrongAuthAnswer/another revision"},

@@ -3,7 +3,7 @@ package wire
 // The codes of the options of AUTH_PARAMS. From 0x80 they are extensions of this
 // implementation; unknown ones are skipped by their length.
 //
-// Source: [LWIO §Connection Authentication], [OP-46], [OP-46b], [OP-112]
+// Source: [LWIO §Connection Authentication], [OP-46], [OP-46b], [OP-46c], [OP-112]
 const (
 	optionEnd             = 0
 	optionKey             = 1
@@ -11,6 +11,7 @@ const (
 	optionSignature       = 3
 	optionKeyed           = 0x80
 	optionPreviousSession = 0x81
+	optionBinding         = 0x82
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 //
 //	0 Nonce 16 bytes   16 MAC 32 bytes
 //
-// Source: [OP-46b], [OP-42b]
+// Source: [OP-46b]
 type KeyedOption struct {
 	// Nonce is random and new in every AUTH.
 	Nonce [16]byte
@@ -43,6 +44,8 @@ func optionSize(code uint8) (size int, known bool) {
 		return 8, true
 	case optionKeyed:
 		return nonceSize + macSize, true
+	case optionBinding:
+		return BindingSize, true
 	}
 	return 0, false
 }
@@ -59,6 +62,9 @@ func (p *AuthParams) appendOptions(b []byte) []byte {
 	}
 	if p.PreviousSessionID != nil {
 		b = append(append(b, optionPreviousSession, 8), p.PreviousSessionID[:]...)
+	}
+	if p.Binding != nil {
+		b = append(append(b, optionBinding, BindingSize), p.Binding[:]...)
 	}
 	if p.Keyed != nil {
 		b = append(append(b, optionKeyed, nonceSize+macSize), p.Keyed.Nonce[:]...)
@@ -83,6 +89,8 @@ func (p *AuthParams) setOption(code uint8, value []byte) {
 		p.Keyed = &KeyedOption{Nonce: [16]byte(value[:nonceSize]), MAC: [32]byte(value[nonceSize:])}
 	case optionPreviousSession:
 		p.PreviousSessionID = (*[8]byte)(append([]byte(nil), value...))
+	case optionBinding:
+		p.Binding = (*[BindingSize]byte)(append([]byte(nil), value...))
 	}
 }
 

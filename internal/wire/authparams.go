@@ -16,9 +16,9 @@ const authFixedSize = 30
 //	30 options: code u8, length u8, value; the last is the code 0 alone
 //
 // An option that is nil is absent. AppendTo writes them in the order Key, SessionID,
-// PreviousSessionID, Keyed, Signature; receivers take any order.
+// PreviousSessionID, Binding, Keyed, Signature; receivers take any order.
 //
-// Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-46b], [OP-50b], [OP-112]
+// Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-46b], [OP-46c], [OP-50b], [OP-112]
 type AuthParams struct {
 	RevID uint16
 	// Endian is the size of the sender's pointers, in bytes. [OP-13]
@@ -51,6 +51,8 @@ type AuthParams struct {
 	Keyed *KeyedOption
 	// PreviousSessionID names a connection that this one replaces. Option 0x81.
 	PreviousSessionID *[8]byte
+	// Binding names the connection; see ConnectionStart. Option 0x82.
+	Binding *[BindingSize]byte
 }
 
 // AppendTo appends the parameters to b, options included. Signatures are encoded

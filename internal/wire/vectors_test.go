@@ -7,4 +7,6 @@ const (
 	md5Vector = "a52ed1e76a694ebf52da32cc93de4c4c"
 	// kdfVector is the key derived from applicationKey, clientKey and serverKey.
 	kdfVector = "ae0529c33f1ddbf4af03f5d266119e8ec95eb2e76aff528b01f9c254c9dbb794"
+	// bindingVector is the binding of the ConnectionStart of startRows over "iwarp".
+	bindingVector = "fa11e77f08dbcd0afad2c976818e3fb84a0b3a5f470112d4746cdb6004c767a2"
 )

@@ -43,7 +43,11 @@ func testClientRefusesWrongAuthAnswer(t *testing.T, on string) {
 		{"no signature", signed(dropSignature), nil, ""},
 		{"wrong MAC key", func(s *rawServer) { s.macKey = []byte("something else") }, base.ErrSpoofed, "session key"},
 		{"MAC of another nonce", func(s *rawServer) { s.echo = func(n [16]byte) [16]byte { n[0] ^= 1; return n } }, base.ErrSpoofed, "session key"},
-		{"MD5 alone", func(s *rawServer) { s.textOnly = true }, nil, "MD5"},
+		{"MD5 alone", params(func(p *wire.AuthParams) { p.Keyed = nil }), nil, "MD5"},
+		{"text alone", func(s *rawServer) { s.textOnly = true }, nil, "bind"},
+		{"no nonce of the connection", func(s *rawServer) { s.unbound = true }, nil, "bind"},
+		{"AUTH not bound", params(func(p *wire.AuthParams) { p.Binding = nil }), nil, "bind"},
+		{"bound to another connection", params(func(p *wire.AuthParams) { p.Binding = &[wire.BindingSize]byte{1} }), base.ErrSpoofed, "connection"},
 		{"access denied", reply(func(uint32) uint32 { return 0 }, uint32(ntstatus.AccessDenied)), ntstatus.AccessDenied, "did not accept"},
 		{"another status", reply(same, uint32(ntstatus.InsufficientResources)), ntstatus.InsufficientResources, ""},
 		{"size below the fixed part", reply(func(uint32) uint32 { return 37 }, 0), base.ErrProtocol, ""},
@@ -111,6 +115,12 @@ func testAuthWithMD5Allowed(t *testing.T, on string) {
 	s.textOnly = true
 	c := s.connect(base.Config{AllowMD5: true})
 	if tr := c.Transport(); tr.Keyed || !strings.Contains(tr.Reason, "MD5") {
+		t.Errorf("transport %+v", tr)
+	}
+	// A server with a keyed signature, and without a nonce of the connection.
+	s = newRawServer(t, on, newFakeShare())
+	s.unbound = true
+	if tr := s.connect(base.Config{AllowMD5: true}).Transport(); !tr.Keyed {
 		t.Errorf("transport %+v", tr)
 	}
 	// A keyed signature that is there must be right even then.

@@ -26,6 +26,7 @@ func onEach(t *testing.T, run func(t *testing.T, on string)) {
 // answers. It shares nothing with the real server.
 type rawServer struct {
 	t     *testing.T
+	on    string // name of the provider
 	share *fakeShare
 	sess  *fakeSession
 
@@ -34,7 +35,8 @@ type rawServer struct {
 	grant     uint16
 	window    uint32
 	recvSize  uint32
-	textOnly  bool                                              // no keyed option
+	textOnly  bool                                              // no keyed option, and no nonce of the connection
+	unbound   bool                                              // no nonce of the connection
 	echoes    bool                                              // has the replay cache of lost connections
 	params    func(p *wire.AuthParams)                          // before signing
 	signed    func(b []byte) []byte                             // after signing
@@ -60,7 +62,7 @@ type rawServer struct {
 // session that leads to it.
 func newRawServer(t *testing.T, on string, share *fakeShare) *rawServer {
 	t.Helper()
-	s := &rawServer{t: t, share: share, mode: base.Interrupt, grant: 16, window: 64 << 10, recvSize: 8 << 10, accepted: make(chan *rawConn, 64), keys: make(map[[16]byte][16]byte)}
+	s := &rawServer{t: t, on: on, share: share, mode: base.Interrupt, grant: 16, window: 64 << 10, recvSize: 8 << 10, accepted: make(chan *rawConn, 64), keys: make(map[[16]byte][16]byte)}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.stop = cancel
 	providers := defaults()
@@ -233,7 +235,7 @@ func (s *rawServer) start(ctx context.Context, connector rdma.Connector) error {
 			return err
 		}
 	}
-	if err := connector.Accept(ctx, c.qp, rdma.ReadLimits{}, nil); err != nil {
+	if err := connector.Accept(ctx, c.qp, rdma.ReadLimits{}, s.privateData()); err != nil {
 		c.qp.Close()
 		c.cq.Close()
 		return err
@@ -472,6 +474,17 @@ func (c *rawConn) seen(op wire.Opcode) (list []wire.Header) {
 	return list
 }
 
+// start is the nonce of each connection of a rawServer.
+var start = wire.ConnectionStart{Nonce: [16]byte{7, 7, 7}}
+
+// privateData is the private data with which the server accepts a connection.
+func (s *rawServer) privateData() []byte {
+	if s.textOnly || s.unbound {
+		return nil
+	}
+	return start.AppendTo(nil)
+}
+
 // auth answers AUTH.
 func (c *rawConn) auth(h wire.Header, body []byte) {
 	s := c.s
@@ -499,13 +512,16 @@ func (c *rawConn) auth(h wire.Header, body []byte) {
 	if err != nil {
 		s.t.Errorf("AUTH of the client: %v", err)
 	}
+	if binding := start.Binding(s.on); s.privateData() != nil && s.sess.appKey != nil && (client.Binding == nil || *client.Binding != binding) {
+		s.t.Errorf("AUTH of the client is bound to %x, want %x", client.Binding, binding)
+	}
 	p := wire.AuthParams{
 		RevID: wire.RevID, Endian: 8, PageSize: 4096, BaseSequence: client.BaseSequence + 1, MaxRdmaWindowSize: s.window, MaxSendBufferSize: 16,
 		MaxRecvBufferSize: s.recvSize, HeaderSize: wire.HeaderSize, Credits: min(s.grant, client.Credits),
 		Key: &clientKey, SessionID: &[8]byte{9, 8, 7}, Signature: new([16]byte),
 	}
 	if !s.textOnly {
-		p.Keyed = &wire.KeyedOption{Nonce: [16]byte{1}}
+		p.Binding, p.Keyed = client.Binding, &wire.KeyedOption{Nonce: [16]byte{1}}
 	}
 	if s.echoes {
 		p.PreviousSessionID = client.PreviousSessionID

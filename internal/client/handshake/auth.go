@@ -9,6 +9,9 @@ import (
 	"lwio/rdma"
 )
 
+// errNotBound refuses a server that would accept a copy of the AUTH on another connection.
+var errNotBound = errors.New("the server does not bind AUTH to the connection, so that a copy would be valid elsewhere, and that is not allowed")
+
 // Auth is an AUTH message, and the values that its answer is checked with.
 type Auth struct {
 	// Header and Body are the message. The keyed signature covers the header, so that it
@@ -21,21 +24,46 @@ type Auth struct {
 	allowMD5 bool
 }
 
+// Connection is the RDMA connection that an AUTH is sent on.
+type Connection struct {
+	Fabric      string // name of the provider
+	PrivateData []byte // with which the server accepted the connection
+}
+
+// binding returns the name of the connection, or nil if the server has sent no nonce.
+//
+// Source: [OP-46c]
+func (c *Connection) binding() *[wire.BindingSize]byte {
+	start, ok := wire.DecodeConnectionStart(c.PrivateData)
+	if !ok {
+		return nil
+	}
+	binding := start.Binding(c.Fabric)
+	return &binding
+}
+
 // Auth makes the AUTH message that proves to the server that this side negotiated, with
 // the parameters p of this side, to which it adds the key and the signatures; p must not
 // change any more. The server's parameters are to arrive in room, wire.AuthBufferSize
-// bytes. allowMD5 says that a server may leave out the keyed signature.
+// bytes. on is the connection that the AUTH is valid on. allowMD5 says that a server may leave
+// out the keyed signature, or the nonce of the connection.
 //
-// Errors: where there is no key for a keyed signature and one must be.
+// Errors: there is no key for a keyed signature, or no nonce of the connection, and allowMD5 is
+// not set.
 //
-// Source: [OP-45], [OP-46b]
-func (a *Association) Auth(cookie uint64, p *wire.AuthParams, room rdma.RemoteAddr, allowMD5 bool) (*Auth, error) {
-	if a.authKey == nil && !allowMD5 {
+// Source: [OP-45], [OP-46b], [OP-46c]
+func (a *Association) Auth(cookie uint64, p *wire.AuthParams, room rdma.RemoteAddr, on Connection, allowMD5 bool) (*Auth, error) {
+	binding := on.binding()
+	switch {
+	case allowMD5:
+	case a.authKey == nil:
 		return nil, errors.New("the SMB dialect has no application key, and MD5 alone is not allowed")
+	case binding == nil:
+		return nil, errNotBound
 	}
 	p.Key, p.Signature = &a.serverKey, new([16]byte)
 	if a.authKey != nil {
-		p.Keyed = new(wire.KeyedOption)
+		p.Binding, p.Keyed = binding, new(wire.KeyedOption)
 		rand.Read(p.Keyed.Nonce[:]) // never fails
 	}
 	body := p.AppendTo(nil)
@@ -54,7 +82,7 @@ func (a *Association) Auth(cookie uint64, p *wire.AuthParams, room rdma.RemoteAd
 //
 // Errors: *Error; another where only MD5 speaks for the server, and that is not allowed.
 //
-// Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-46] to [OP-50j], [OP-112]
+// Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-46] to [OP-50j], [OP-46c], [OP-112]
 func (m *Auth) Check(b []byte) (wire.AuthParams, error) {
 	p, err := wire.DecodeAuthParams(b)
 	if err != nil {
@@ -74,6 +102,12 @@ func (m *Auth) Check(b []byte) (wire.AuthParams, error) {
 		}
 	case !m.allowMD5:
 		return p, errors.New("the server signs with MD5 alone, which proves nothing, and is not allowed")
+	}
+	switch {
+	case p.Binding != nil && (m.sent.Binding == nil || *p.Binding != *m.sent.Binding):
+		return p, spoofed("it answers for another connection")
+	case p.Binding == nil && !m.allowMD5:
+		return p, errNotBound
 	}
 	if err := p.CheckServer(m.sent); err != nil {
 		return p, broke("%v", err)

@@ -11,6 +11,12 @@ import (
 
 var sessionID = [8]byte([]byte("session "))
 
+// start is the nonce of the connection on.
+var (
+	start = wire.ConnectionStart{Nonce: [16]byte{3, 3}}
+	on    = Connection{Fabric: "shm", PrivateData: start.AppendTo(nil)}
+)
+
 // begun is an AUTH of a client that negotiated, with an application key or without.
 func begun(t testing.TB, key []byte, allowMD5 bool) (*Association, *Auth) {
 	t.Helper()
@@ -22,7 +28,7 @@ func begun(t testing.TB, key []byte, allowMD5 bool) (*Association, *Auth) {
 		RevID: wire.RevID, Endian: 8, PageSize: 4096, BaseSequence: 7, MaxRdmaWindowSize: 1 << 20, MaxSendBufferSize: 8192,
 		MaxRecvBufferSize: wire.StatusResponseSize, HeaderSize: wire.HeaderSize, Credits: 8,
 	}
-	m, err := a.Auth(42, p, rdma.RemoteAddr{Addr: 4096, Token: 9}, allowMD5)
+	m, err := a.Auth(42, p, rdma.RemoteAddr{Addr: 4096, Token: 9}, on, allowMD5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +70,7 @@ func TestAuthWithoutKeyIsRefused(t *testing.T) {
 	if m.sent.Keyed != nil {
 		t.Error("a keyed signature without a key")
 	}
-	if m, err := a.Auth(1, new(wire.AuthParams), rdma.RemoteAddr{}, false); m != nil || err == nil {
+	if m, err := a.Auth(1, new(wire.AuthParams), rdma.RemoteAddr{}, on, false); m != nil || err == nil {
 		t.Errorf("%+v, %v", m, err)
 	}
 }
@@ -86,7 +92,7 @@ func replyTo(m *Auth) *reply {
 		Key: &m.assoc.clientKey, SessionID: &sessionID, Signature: new([16]byte),
 	}
 	if m.sent.Keyed != nil {
-		r.params.Keyed = &wire.KeyedOption{Nonce: [16]byte{5}}
+		r.params.Binding, r.params.Keyed = m.sent.Binding, &wire.KeyedOption{Nonce: [16]byte{5}}
 	}
 	return r
 }
@@ -125,9 +131,34 @@ func TestAnswerOfRightServerIsAccepted(t *testing.T) {
 	// A server that follows the text alone, if that is allowed.
 	_, m := begun(t, appKey, true)
 	r := replyTo(m)
-	r.params.Keyed = nil
+	r.params.Keyed, r.params.Binding = nil, nil
 	if p, err := m.Check(r.bytes(t, m)); err != nil || p.Keyed != nil {
 		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// The AUTH names the connection that it is sent on. A server without a nonce of the connection gets an
+// AUTH only if that is allowed.
+//
+// Source: [OP-46c], [OP-102]
+func TestAuthIsBoundToConnection(t *testing.T) {
+	a, m := begun(t, appKey, false)
+	p, err := wire.DecodeAuthParams(m.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if binding := start.Binding("shm"); p.Binding == nil || *p.Binding != binding {
+		t.Errorf("bound to %x, want %x", p.Binding, binding)
+	}
+	for _, private := range [][]byte{nil, []byte("LWIO"), on.PrivateData[:23], make([]byte, 24)} {
+		from := Connection{Fabric: "shm", PrivateData: private}
+		if m, err := a.Auth(1, new(wire.AuthParams), rdma.RemoteAddr{}, from, false); m != nil || !errors.Is(err, errNotBound) {
+			t.Errorf("private data %x: %+v, %v", private, m, err)
+		}
+		m, err := a.Auth(1, new(wire.AuthParams), rdma.RemoteAddr{}, from, true)
+		if err != nil || m.sent.Binding != nil || m.sent.Keyed == nil {
+			t.Errorf("private data %x, allowed: %+v, %v", private, m, err)
+		}
 	}
 }
 
@@ -143,6 +174,7 @@ func TestAnswerOfWrongServerIsRefused(t *testing.T) {
 		"not signed":           {func(r *reply) { r.params.Signature = nil }, Spoofed},
 		"another session":      {func(r *reply) { r.key = []byte("another") }, Spoofed},
 		"another message":      {func(r *reply) { r.header[8] ^= 1 }, Spoofed},
+		"another connection":   {func(r *reply) { r.params.Binding = &[wire.BindingSize]byte{1} }, Spoofed},
 		"another number":       {func(r *reply) { r.params.BaseSequence++ }, Violation},
 		"another's outcomes":   {func(r *reply) { r.params.PreviousSessionID = &[8]byte{2} }, Violation},
 	} {
@@ -165,6 +197,12 @@ func TestAnswerOfWrongServerIsRefused(t *testing.T) {
 	var e *Error
 	if _, err := m.Check(r.bytes(t, m)); err == nil || errors.As(err, &e) {
 		t.Errorf("MD5 alone: %v", err)
+	}
+	_, m = begun(t, appKey, false)
+	r = replyTo(m)
+	r.params.Binding = nil
+	if _, err := m.Check(r.bytes(t, m)); !errors.Is(err, errNotBound) {
+		t.Errorf("without a binding: %v", err)
 	}
 }
 

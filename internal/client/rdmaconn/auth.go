@@ -65,7 +65,12 @@ func (c *Conn) Authenticate(ctx context.Context, a *handshake.Association, prev 
 	if err != nil {
 		return err
 	}
-	auth, err := a.Auth(s.cookie(), c.clientParams(prev), mr.RemoteAddr(), allowMD5)
+	on := handshake.Connection{Fabric: c.Fabric}
+	if on.PrivateData, err = c.connector.PrivateData(); err != nil {
+		c.Release(s)
+		return err
+	}
+	auth, err := a.Auth(s.cookie(), c.clientParams(prev), mr.RemoteAddr(), on, allowMD5)
 	if err != nil {
 		c.Release(s)
 		return err

@@ -21,7 +21,8 @@ const PipeName = "lwio"
 type Config struct {
 	ServerName string
 	Logger     *slog.Logger
-	// AllowMD5 accepts an AUTH without the keyed signature.
+	// AllowMD5 accepts an AUTH without the keyed signature, or with a keyed signature that is not
+	// bound to its connection.
 	AllowMD5 bool
 	// ConnectionsPerKey bounds the connections that use one pair of keys at a time.
 	ConnectionsPerKey int
@@ -135,6 +136,8 @@ func common(theirs, ours []wire.AddressBlock) []wire.AddressBlock {
 
 // Causes of a refusal of AUTH. Package wire and the table of keys have more of them.
 var (
-	errNoKeyed  = errors.New("no keyed signature")
-	errNoSecret = errors.New("the SMB session has no application key")
+	errNoKeyed         = errors.New("no keyed signature")
+	errNoSecret        = errors.New("the SMB session has no application key")
+	errNotBound        = errors.New("the keyed signature is not bound to the connection")
+	errOtherConnection = errors.New("the AUTH was made for another connection")
 )

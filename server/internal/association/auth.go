@@ -18,18 +18,11 @@ type Client struct {
 // Session returns the SMB session that the client negotiated on.
 func (c *Client) Session() Session { return c.pair.sess }
 
-// nonce returns the nonce of the keyed option; nil without one.
-func (c *Client) nonce() *[16]byte {
-	if c.Params.Keyed == nil {
-		return nil
-	}
-	return &c.Params.Keyed.Nonce
-}
-
-// Check checks the header and the parameters of an AUTH. It changes no state; Admit does.
+// Check checks the header and the parameters of an AUTH. binding names the connection on which the AUTH
+// arrived. Check changes no state; Admit does.
 //
-// Source: [LWIO claim 12] [LWIO claim 13] [OP-101]
-func (a *Association) Check(header wire.Header, params []byte) (*Client, error) {
+// Source: [LWIO claim 12] [LWIO claim 13] [OP-46c] [OP-101]
+func (a *Association) Check(header wire.Header, params []byte, binding [wire.BindingSize]byte) (*Client, error) {
 	p, err := wire.DecodeAuthParams(params)
 	if err != nil {
 		return nil, err
@@ -42,10 +35,7 @@ func (a *Association) Check(header wire.Header, params []byte) (*Client, error) 
 		return nil, err
 	}
 	c := &Client{Params: p, pair: pair, header: header.AppendTo(nil)}
-	if err := a.verify(c, params); err != nil {
-		return nil, err
-	}
-	return c, a.keys.fresh(pair, c.nonce())
+	return c, a.verify(c, params, binding)
 }
 
 // checkParams checks the rules of package wire and the needs of this server: the parameters of the
@@ -62,10 +52,12 @@ func checkParams(p *wire.AuthParams) error {
 	return nil
 }
 
-// verify checks the MD5 signature, and the keyed signature if it is present or required.
+// verify checks the MD5 signature, and the keyed signature and the binding if they are present or
+// required. The nonce of the connection is new, so a bound AUTH that was copied from another
+// connection, or sent before, is refused.
 //
-// Source: [OP-45] [OP-46] [OP-46b]
-func (a *Association) verify(c *Client, params []byte) error {
+// Source: [OP-42b] [OP-45] [OP-46] [OP-46b] [OP-46c]
+func (a *Association) verify(c *Client, params []byte, binding [wire.BindingSize]byte) error {
 	if err := wire.VerifyMD5(params); err != nil {
 		return err
 	}
@@ -76,25 +68,29 @@ func (a *Association) verify(c *Client, params []byte) error {
 		return errNoKeyed
 	case c.pair.authKey == nil:
 		return errNoSecret
+	case c.Params.Binding == nil && !a.cfg.AllowMD5:
+		return errNotBound
+	case c.Params.Binding != nil && *c.Params.Binding != binding:
+		return errOtherConnection
 	}
 	return wire.VerifyKeyed(params, c.pair.authKey, wire.RoleClient, c.header, nil)
 }
 
 // Admit adds the connection of a client that Check accepted. It fails if the pair of keys has ended,
-// if too many connections use the pair, or if the nonce was used meanwhile. The caller calls Leave
-// when the connection has ended.
-func (a *Association) Admit(c *Client, conn Conn) error { return a.keys.admit(c.pair, c.nonce(), conn) }
+// or if too many connections use the pair. The caller calls Leave when the connection has ended.
+func (a *Association) Admit(c *Client, conn Conn) error { return a.keys.admit(c.pair, conn) }
 
 // Leave removes a connection that was admitted.
 func (a *Association) Leave(c *Client, conn Conn) { a.keys.leave(c.pair, conn) }
 
 // Answer appends the server's parameters p, the answer to the AUTH of c, to b, which is empty. It adds
-// the client's key, and a keyed signature if the client sent one.
+// the client's key, and the binding and a keyed signature if the client sent them.
 //
-// Source: [LWIO §Connection Authentication] [OP-47] [LWIO claim 14]
+// Source: [LWIO §Connection Authentication] [OP-46c] [OP-47] [LWIO claim 14]
 func (a *Association) Answer(b []byte, c *Client, p wire.AuthParams) ([]byte, error) {
 	p.Key, p.Signature = &c.pair.clientKey, new([16]byte)
 	if c.Params.Keyed != nil {
+		p.Binding = c.Params.Binding
 		p.Keyed = &wire.KeyedOption{}
 		rand.Read(p.Keyed.Nonce[:]) // never fails
 	}

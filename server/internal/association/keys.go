@@ -23,10 +23,9 @@ type keyPair struct {
 	name    [sha256.Size]byte // in keyTable.pairs
 	made    time.Time
 
-	used   bool // by an AUTH that succeeded
-	dead   bool
-	conns  map[Conn]struct{}
-	nonces map[[16]byte]struct{}
+	used  bool // by an AUTH that succeeded
+	dead  bool
+	conns map[Conn]struct{}
 }
 
 const (
@@ -34,14 +33,11 @@ const (
 	unusedKeyLife = 60 * time.Second
 	// pairsPerSession bounds the pairs of one session.
 	pairsPerSession = 16
-	// noncesPerPair bounds the AUTHs with one pair. After that a client negotiates again.
-	noncesPerPair = 4096
 )
 
 // Causes of a refusal of AUTH or of a negotiation. They are not sent to the client.
 var (
 	errUnknownKey   = errors.New("unknown key")
-	errReplay       = errors.New("nonce seen before")
 	errPairFull     = errors.New("too many connections with this key")
 	errTooManyPairs = errors.New("too many keys in this session")
 )
@@ -148,25 +144,10 @@ func (t *keyTable) find(serverKey [16]byte) (*keyPair, error) {
 	return p, nil
 }
 
-// fresh fails if a nonce was used before.
+// admit adds a connection that has proved the knowledge of the pair.
 //
 // Source: [OP-42b]
-func (t *keyTable) fresh(p *keyPair, nonce *[16]byte) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if nonce != nil {
-		if _, seen := p.nonces[*nonce]; seen {
-			return errReplay
-		}
-	}
-	return nil
-}
-
-// admit adds a connection that has proved the knowledge of the pair. nonce is the nonce of the keyed
-// option; nil without one.
-//
-// Source: [OP-42b]
-func (t *keyTable) admit(p *keyPair, nonce *[16]byte, c Conn) error {
+func (t *keyTable) admit(p *keyPair, c Conn) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -174,18 +155,6 @@ func (t *keyTable) admit(p *keyPair, nonce *[16]byte, c Conn) error {
 		return errUnknownKey
 	case len(p.conns) >= t.limit:
 		return errPairFull
-	}
-	if nonce != nil {
-		if _, seen := p.nonces[*nonce]; seen {
-			return errReplay
-		}
-		if len(p.nonces) >= noncesPerPair {
-			return errUnknownKey
-		}
-		if p.nonces == nil {
-			p.nonces = make(map[[16]byte]struct{})
-		}
-		p.nonces[*nonce] = struct{}{}
 	}
 	p.used = true
 	p.conns[c] = struct{}{}
