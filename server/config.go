@@ -38,6 +38,9 @@ type Config struct {
 	// keyed signature that is not bound to the connection. An attacker that sees the connection
 	// can forge the first, and copy the second. [OP-46b] [OP-46c]
 	AllowMD5 bool
+	// Encryption says which SMB messages are encrypted. Default: EncryptionOffered. A share with
+	// vfs.Share.RequireEncryption requires it with EncryptionOffered too.
+	Encryption Encryption
 	// ImmediateData completes a read that succeeded in full by immediate data of its last RDMA
 	// write, instead of a message, where the provider supports that and the client waits for a
 	// message. Reads whose data goes from the page cache straight into the client's memory are
@@ -54,6 +57,21 @@ type Config struct {
 // all of these. The message of a line is the event. The level is below slog.LevelInfo, because a
 // program that works with many small files causes many lines.
 const LevelAudit = smbserver.AuditLevel
+
+// Encryption says which SMB messages are encrypted. Its String method returns off, offered or
+// required.
+type Encryption = smbserver.Encryption
+
+// The choices of Encryption. A client that encrypts is served with all of them but
+// EncryptionOff.
+const (
+	// EncryptionOffered leaves the choice to each client.
+	EncryptionOffered = smbserver.EncryptionOffered
+	// EncryptionOff offers no encryption. No client can use a share that requires it.
+	EncryptionOff = smbserver.EncryptionOff
+	// EncryptionRequired refuses each client that does not encrypt.
+	EncryptionRequired = smbserver.EncryptionRequired
+)
 
 // Limits bound the resources of a server. Zero means the default.
 type Limits struct {

@@ -18,6 +18,9 @@ type Share struct {
 	Backend Backend
 	// ReadOnly refuses all changes of all users.
 	ReadOnly bool
+	// RequireEncryption makes the protocols refuse requests that others on the network can read.
+	// This package does not enforce it.
+	RequireEncryption bool
 	// Rights returns the rights of a user on the share: the user of a request, see
 	// OpenRequest.User. Nil means ReadWrite for every user. Rights is called at each tree connect
 	// and open, without a lock of this package. It must be safe for concurrent use. When its

@@ -25,13 +25,14 @@ const drainTime = 10 * time.Second
 
 // serveOptions are the flags of serve.
 type serveOptions struct {
-	listen    string
-	providers string
-	user      string
-	readOnly  bool
-	allowMD5  bool
-	metrics   string
-	limits    limitOptions
+	listen     string
+	providers  string
+	user       string
+	readOnly   bool
+	allowMD5   bool
+	encryption string
+	metrics    string
+	limits     limitOptions
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -56,6 +57,7 @@ each line is USER:PASSWORD.`,
 	f.StringVar(&o.user, "user", "", "name of the only user")
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse every change")
 	f.BoolVar(&o.allowMD5, "allow-md5", false, "accept clients that sign with unkeyed MD5 only (no protection)")
+	f.StringVar(&o.encryption, "smb-encryption", server.EncryptionOffered.String(), "encryption of SMB: off, offered (each client chooses) or required; it does not cover RDMA")
 	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics; it shows names of users and addresses of clients, without a password")
 	o.limits.register(cmd)
 	return cmd
@@ -64,6 +66,10 @@ each line is USER:PASSWORD.`,
 // serve runs a server until ctx ends, then drains it.
 func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 	limits, err := o.limits.limits()
+	if err != nil {
+		return err
+	}
+	encryption, err := encryptionOf(o.encryption)
 	if err != nil {
 		return err
 	}
@@ -92,7 +98,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 		return err
 	}
 	srv, err := server.New(server.Config{
-		FS: files, Lookup: users.Lookup, Providers: providers, AllowMD5: o.allowMD5, Limits: limits, Logger: log,
+		FS: files, Lookup: users.Lookup, Providers: providers, AllowMD5: o.allowMD5, Encryption: encryption, Limits: limits, Logger: log,
 	})
 	if err != nil {
 		return err
@@ -116,6 +122,16 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 		}
 	}
 	return runServer(ctx, srv, l)
+}
+
+// encryptionOf returns the choice that --smb-encryption names.
+func encryptionOf(name string) (server.Encryption, error) {
+	for _, e := range []server.Encryption{server.EncryptionOff, server.EncryptionOffered, server.EncryptionRequired} {
+		if e.String() == name {
+			return e, nil
+		}
+	}
+	return 0, usagef("--smb-encryption %s: it is off, offered or required", name)
 }
 
 // runServer serves until ctx ends and then drains requests in flight.

@@ -76,6 +76,23 @@ func TestShareNameComesFromTheArgument(t *testing.T) {
 	}
 }
 
+// --smb-encryption has three values, and offered is the default.
+func TestServeRefusesUnknownEncryption(t *testing.T) {
+	for name, want := range map[string]server.Encryption{
+		"off": server.EncryptionOff, "offered": server.EncryptionOffered, "required": server.EncryptionRequired,
+	} {
+		if got, err := encryptionOf(name); got != want || err != nil {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{"", "on", "Required"} {
+		r := run(t, exitUsage, "serve", "--listen", "127.0.0.1:0", "--smb-encryption", name, t.TempDir())
+		if !strings.Contains(r.err, "off, offered or required") {
+			t.Errorf("%q: %s", name, r.err)
+		}
+	}
+}
+
 // The name of a share that cannot be served is refused in the command's own words.
 func TestServeRefusesShareNames(t *testing.T) {
 	r := run(t, exitFailure, "serve", "--listen", "127.0.0.1:0", "IPC$="+t.TempDir())

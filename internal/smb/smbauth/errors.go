@@ -29,6 +29,10 @@ var (
 	// ErrIntegrity reports a message integrity code that does not match: a token was
 	// modified on the way.
 	ErrIntegrity = errors.New("integrity check of authentication tokens failed")
+
+	// ErrDecryption reports an encrypted message that was modified on the way, or that has
+	// another key or session.
+	ErrDecryption = errors.New("decryption failed")
 )
 
 // Error reports a failed authentication. Domain and User are the claims of the peer, empty

@@ -23,37 +23,42 @@ const (
 type SessionKeys struct {
 	Signing     [16]byte
 	Application [16]byte
-	// ClientToServer and ServerToClient are the AES-128 cipher keys; zero
-	// below dialect 3.0.
-	ClientToServer [16]byte
-	ServerToClient [16]byte
+	// ClientToServer and ServerToClient are the keys of the cipher; zero with NoCipher.
+	ClientToServer CipherKey
+	ServerToClient CipherKey
 }
 
 // DeriveKeys derives the keys of a session from the key of its authentication. preauthHash
-// is the session's pre-authentication hash, which dialect 3.1.1 uses. Below 3.0 the session
-// key itself signs.
+// is the session's pre-authentication hash, which dialect 3.1.1 uses. c is the cipher of the
+// connection, NoCipher for none. Below 3.0 the session key itself signs, and c is ignored.
 //
 // Source: [MS-SMB2 3.1.4.2]
-func DeriveKeys(dialect uint16, sessionKey [16]byte, preauthHash [64]byte) SessionKeys {
+func DeriveKeys(dialect uint16, c Cipher, sessionKey [16]byte, preauthHash [64]byte) SessionKeys {
 	switch {
 	case dialect >= Dialect311:
 		ctx := string(preauthHash[:])
 		return SessionKeys{
 			Signing:        kdf16(sessionKey, "SMBSigningKey\x00", ctx),
 			Application:    kdf16(sessionKey, "SMBAppKey\x00", ctx),
-			ClientToServer: kdf16(sessionKey, "SMBC2SCipherKey\x00", ctx),
-			ServerToClient: kdf16(sessionKey, "SMBS2CCipherKey\x00", ctx),
+			ClientToServer: cipherKey(c, sessionKey, "SMBC2SCipherKey\x00", ctx),
+			ServerToClient: cipherKey(c, sessionKey, "SMBS2CCipherKey\x00", ctx),
 		}
 	case dialect >= Dialect300:
 		return SessionKeys{
 			Signing:        kdf16(sessionKey, "SMB2AESCMAC\x00", "SmbSign\x00"),
 			Application:    kdf16(sessionKey, "SMB2APP\x00", "SmbRpc\x00"),
-			ClientToServer: kdf16(sessionKey, "SMB2AESCCM\x00", "ServerIn \x00"),
-			ServerToClient: kdf16(sessionKey, "SMB2AESCCM\x00", "ServerOut\x00"),
+			ClientToServer: cipherKey(c, sessionKey, "SMB2AESCCM\x00", "ServerIn \x00"),
+			ServerToClient: cipherKey(c, sessionKey, "SMB2AESCCM\x00", "ServerOut\x00"),
 		}
 	default:
 		return SessionKeys{Signing: sessionKey, Application: sessionKey}
 	}
+}
+
+// cipherKey derives a key of the length that a cipher needs.
+func cipherKey(c Cipher, key [16]byte, label, context string) (out CipherKey) {
+	copy(out[:], kdf(key[:], []byte(label), []byte(context), c.keySize()))
+	return out
 }
 
 func kdf16(key [16]byte, label, context string) (out [16]byte) {

@@ -240,7 +240,7 @@ func (f *fake) logged(h smbwire.Header, msg []byte) {
 	case err != nil:
 		f.reply(h, ntstatus.LogonFailure, &smbwire.ErrorResponse{})
 	case done:
-		keys := smbauth.DeriveKeys(f.dialect, f.acceptor.SessionKey(), f.preauth)
+		keys := smbauth.DeriveKeys(f.dialect, smbauth.NoCipher, f.acceptor.SessionKey(), f.preauth)
 		f.signer = smbauth.NewSigner(smbauth.DefaultSigning(f.dialect), keys.Signing)
 		f.reply(h, ntstatus.Success, &r)
 	default:

@@ -77,7 +77,7 @@ func (c *conn) established(i *smbauth.Initiator, token []byte, flags uint16, alg
 	case !done:
 		return smbauth.SessionKeys{}, fmt.Errorf("%w: the logon ends too early", ErrProtocol)
 	}
-	keys := smbauth.DeriveKeys(c.agreed.dialect, i.SessionKey(), preauth)
+	keys := smbauth.DeriveKeys(c.agreed.dialect, smbauth.NoCipher, i.SessionKey(), preauth)
 	signer := smbauth.NewSigner(alg, keys.Signing)
 	if r.Flags&smbwire.FlagSigned == 0 || !signer.Verify(r.msg) {
 		return smbauth.SessionKeys{}, fmt.Errorf("the response to %v: %w", r.Command, ErrSignature)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 
+	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
 )
 
@@ -44,14 +45,19 @@ func (t *cancelTable) cancel(id uint64) {
 	}
 }
 
-// receiveCancel executes a CANCEL. It has no response. A CANCEL without the signature of a
-// valid session is ignored: every session requires signing, and only a session has requests
-// that can be cancelled.
+// cancel executes a CANCEL. It has no response. A CANCEL is ignored if no valid session has
+// signed or encrypted it, or if it is not encrypted as the server requires: only a session
+// has requests that can be cancelled.
 //
 // Source: [MS-SMB2 3.3.5.16]
-func (c *conn) receiveCancel(h *smbwire.Header, msg []byte) {
-	s := c.sessions.get(h.SessionID)
-	if s == nil || !s.valid() || !s.signed(h, msg) {
+func (m *message) cancel(h *smbwire.Header, msg []byte) {
+	c := m.conn
+	r := newRequest(m, h, msg)
+	r.session = c.sessions.get(h.SessionID)
+	if m.encrypted != nil {
+		r.session = m.encrypted
+	}
+	if r.session == nil || !r.session.valid() || r.authentic() != ntstatus.Success {
 		return
 	}
 	id := h.MessageID

@@ -58,19 +58,22 @@ func (c *compound) note(st ntstatus.Status) {
 
 // message is one received message: a single request, or a compound of several.
 type message struct {
-	conn  *conn
-	frame *smbbuf.Buffer
-	reqs  []*request
+	conn      *conn
+	frame     *smbbuf.Buffer
+	data      []byte   // of the frame: the requests, decrypted
+	encrypted *Session // has encrypted the message; nil if it is not encrypted
+	reqs      []*request
 }
 
 // parse splits the message into requests, uses up their message ids, and executes CANCEL,
 // which has neither id nor response of its own.
 //
-// Source: [MS-SMB2 3.3.5.2.2], [MS-SMB2 3.3.5.2.3], [MS-SMB2 3.3.5.2.7], [MS-SMB2 3.3.5.16]
+// Source: [MS-SMB2 3.3.5.2.1.1], [MS-SMB2 3.3.5.2.2], [MS-SMB2 3.3.5.2.3], [MS-SMB2 3.3.5.2.7],
+// [MS-SMB2 3.3.5.16]
 func (m *message) parse() error {
 	c := m.conn
 	shared := &compound{}
-	for more := m.frame.B; more != nil; {
+	for more := m.data; more != nil; {
 		h, msg, rest, err := smbwire.Next(more)
 		more = rest
 		switch {
@@ -80,11 +83,13 @@ func (m *message) parse() error {
 			return errors.New("a response from a client")
 		case !c.agreed.ready() && h.Command != smbwire.CommandNegotiate:
 			return fmt.Errorf("%v before negotiation", h.Command)
+		case m.encrypted != nil && h.Flags&smbwire.FlagRelated == 0 && h.SessionID != m.encrypted.id:
+			return fmt.Errorf("%v of session %#x, encrypted by session %#x", h.Command, h.SessionID, m.encrypted.id)
 		case h.Command == smbwire.CommandCancel:
-			c.receiveCancel(&h, msg)
+			m.cancel(&h, msg)
 			continue
 		}
-		r := newRequest(c, &h, msg)
+		r := newRequest(m, &h, msg)
 		r.compound, r.first = shared, len(m.reqs) == 0
 		if !c.credits.take(h.MessageID, r.charge) {
 			return fmt.Errorf("message id %d, charge %d: outside the credits of the client", h.MessageID, r.charge)
@@ -110,7 +115,10 @@ func (m *message) run() {
 	var outs []*smbbuf.Buffer
 	var last *request // served, and not yet finished
 	var st ntstatus.Status
-	total := 0
+	total, limit := 0, smbwire.MaxFrame
+	if m.encrypted != nil {
+		limit = maxEncryptedCompound
+	}
 	for i, r := range m.reqs {
 		r.single = len(m.reqs) == 1
 		next := r.serve()
@@ -130,11 +138,11 @@ func (m *message) run() {
 			return
 		}
 		if i > 0 {
-			more := total+last.resp.size()+r.resp.size() <= smbwire.MaxFrame
+			more := total+last.resp.size()+r.resp.size() <= limit
 			last.resp.finish(st, more)
 			outs, total = append(outs, last.resp.out), total+len(last.resp.out.B)
 			if !more {
-				c.write(outs...)
+				c.write(m.encrypted, outs...)
 				outs, total = nil, 0
 			}
 		}
@@ -142,8 +150,8 @@ func (m *message) run() {
 	}
 	last.resp.finish(st, false)
 	if outs == nil {
-		c.write(last.resp.out)
+		c.write(m.encrypted, last.resp.out)
 		return
 	}
-	c.write(append(outs, last.resp.out)...)
+	c.write(m.encrypted, append(outs, last.resp.out)...)
 }

@@ -65,6 +65,8 @@ type Config struct {
 	// nil has no users. All spellings of a user must have the same canonical name: limits go
 	// by it. Lookup must be safe for concurrent use.
 	Lookup func(domain, user string) (name string, ntHash [16]byte, ok bool)
+	// Encryption says which messages are encrypted. Default: EncryptionOffered.
+	Encryption Encryption
 	// Pipes are the named pipes of IPC$, by name; case does not matter.
 	Pipes map[string]PipeHandler
 	// ResumeKeyContext returns the context of a resume key, in UTF-16LE; nil or an empty

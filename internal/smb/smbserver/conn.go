@@ -129,12 +129,18 @@ func (c *conn) receive() (*message, error) {
 		return nil, err
 	}
 	c.srv.stats.requests.Add(1)
-	if err := smbwire.CheckProtocol(frame.B); errors.Is(err, smbwire.ErrSMB1) {
+	if err = smbwire.CheckProtocol(frame.B); errors.Is(err, smbwire.ErrSMB1) {
 		defer frame.Free()
 		return nil, c.negotiateSMB1(frame.B)
 	}
-	m := &message{conn: c, frame: frame}
-	if err := m.parse(); err != nil {
+	m := &message{conn: c, frame: frame, data: frame.B}
+	if errors.Is(err, smbwire.ErrEncrypted) {
+		m.encrypted, m.data, err = c.decrypt(frame.B)
+	}
+	if err == nil {
+		err = m.parse()
+	}
+	if err != nil {
 		frame.Free()
 		return nil, fmt.Errorf("%w: %w", errProtocol, err)
 	}
@@ -152,10 +158,20 @@ func (c *conn) receive() (*message, error) {
 	return m, nil
 }
 
-// write sends one message that consists of the given responses, and frees them. A client
-// that does not read is cut.
-func (c *conn) write(parts ...*smbbuf.Buffer) {
-	if err := c.writer.write(c.ctx, parts); err != nil {
+// write sends one message that consists of the given responses, and frees them. The message
+// is encrypted for a session, if that is not nil. A client that does not read is cut.
+func (c *conn) write(s *Session, parts ...*smbbuf.Buffer) {
+	if s == nil {
+		if err := c.writer.write(c.ctx, parts); err != nil {
+			c.cut(err)
+		}
+		return
+	}
+	msg, err := c.encrypt(s, parts)
+	if err == nil {
+		err = c.writer.writeEncrypted(c.ctx, msg)
+	}
+	if err != nil {
 		c.cut(err)
 	}
 }

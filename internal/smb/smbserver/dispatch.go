@@ -75,7 +75,8 @@ func (r *request) serve() ntstatus.Status {
 	return st
 }
 
-// authorize finds session and tree connect, checks the signature, and throttles the user.
+// authorize finds session and tree connect, checks signature and encryption, and throttles the
+// user.
 //
 // Source: [MS-SMB2 3.3.5.2.4], [MS-SMB2 3.3.5.2.9], [MS-SMB2 3.3.5.2.11]
 func (r *request) authorize(cmd command) ntstatus.Status {
@@ -90,9 +91,8 @@ func (r *request) authorize(cmd command) ntstatus.Status {
 		}
 		return ntstatus.UserSessionDeleted
 	}
-	r.resp.signer = r.session.signer
-	if !r.session.signed(&r.hdr, r.msg) {
-		return ntstatus.AccessDenied
+	if st := r.authentic(); st != ntstatus.Success {
+		return st
 	}
 	if st := r.throttle(1, 0); st != ntstatus.Success {
 		return st
@@ -102,6 +102,9 @@ func (r *request) authorize(cmd command) ntstatus.Status {
 	}
 	if r.tree = r.session.handles.tree(r.hdr.TreeID); r.tree == nil {
 		return ntstatus.NetworkNameDeleted
+	}
+	if !r.mayUse(r.tree) {
+		return ntstatus.AccessDenied
 	}
 	return ntstatus.Success
 }

@@ -6,19 +6,21 @@
 //   - A [Server] owns the connections of its listeners, a connection its sessions, a session
 //     its tree connects and opens. A [Session] is the owner of its opens in vfs, by which
 //     LWIO finds and checks them.
-//   - The server speaks dialects 2.0.2 to 3.1.1. Every message of a session is
-//     signed. The server refuses encryption, oplocks and leases, change notification,
-//     durable handles, and several channels to a session, with the status that the
-//     specification asks for.
+//   - The server speaks dialects 2.0.2 to 3.1.1. Every message of a session is signed, or
+//     encrypted if the client or the configuration asks for that (encryption.go). The
+//     server refuses oplocks and leases, change notification, durable handles, and several
+//     channels to a session, with the status that the specification asks for.
 //   - Named pipes on IPC$ are the [PipeHandler]s of the configuration: one message in, one
 //     message out.
 //
 // # The path of a request
 //
-// frameReader reads a message. message.parse splits it into requests and takes their
-// credits. request.authorize finds session and tree connect and checks the signature. The
-// handler of the command (dispatch.go has the table) makes the body of the response.
-// response.finish adds header, credits and signature. frameWriter sends the response.
+// frameReader reads a message. conn.decrypt decrypts it in place, if it is encrypted.
+// message.parse splits it into requests and takes their credits. request.authorize finds
+// session and tree connect, and checks signature and encryption. The handler of the command
+// (dispatch.go has the table) makes the body of the response. response.finish adds header,
+// credits and signature. conn.encrypt encrypts the response of an encrypted request in
+// place. frameWriter sends it.
 //
 // # Changes of users and rights
 //

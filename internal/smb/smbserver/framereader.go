@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbbuf"
 	"lwio/internal/smb/smbwire"
 )
@@ -91,10 +92,10 @@ func (f *frameReader) next(ctx context.Context, limit int, user string) (*smbbuf
 	if err := f.resume(err); err != nil {
 		return nil, err
 	}
-	if err := f.expect(headroom); err != nil {
+	if err := f.expect(smbwire.FrameHeaderSize); err != nil {
 		return nil, err
 	}
-	head, err := f.r.Peek(headroom)
+	head, err := f.r.Peek(smbwire.FrameHeaderSize)
 	if err != nil {
 		return nil, unexpected(err)
 	}
@@ -102,7 +103,7 @@ func (f *frameReader) next(ctx context.Context, limit int, user string) (*smbbuf
 	if err != nil || n > limit {
 		return nil, fmt.Errorf("transport header %x, limit %d bytes: %w", head, limit, errFrame)
 	}
-	if _, err := f.r.Discard(headroom); err != nil {
+	if _, err := f.r.Discard(smbwire.FrameHeaderSize); err != nil {
 		return nil, err
 	}
 	buf, err := f.buffer(ctx, n, user)
@@ -119,17 +120,24 @@ func (f *frameReader) next(ctx context.Context, limit int, user string) (*smbbuf
 	return buf, nil
 }
 
-// buffer returns the memory for a message.
+// buffer returns the memory for a message, with a capacity of smbauth.TagSize bytes more, to
+// decrypt it in place.
 func (f *frameReader) buffer(ctx context.Context, n int, user string) (*smbbuf.Buffer, error) {
 	if n < longMessage || user == "" {
-		return f.bufs.Get(n), nil
+		return f.get(n), nil
 	}
 	if err := f.memory.take(ctx, user, n); err != nil {
 		return nil, err
 	}
-	buf := f.bufs.Get(n)
+	buf := f.get(n)
 	buf.Charge(f.memory, user, n)
 	return buf, nil
+}
+
+func (f *frameReader) get(n int) *smbbuf.Buffer {
+	buf := f.bufs.Get(n + smbauth.TagSize)
+	buf.B = buf.B[:n]
+	return buf
 }
 
 // expect sets a deadline for n more bytes, unless they have arrived already.

@@ -10,8 +10,12 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// headroom is the length of the transport's header before every message, in bytes.
-const headroom = smbwire.FrameHeaderSize
+// headroom is the room before every response, in bytes: for the transport's header, and for
+// the header of an encrypted message.
+const headroom = plainStart + smbwire.FrameHeaderSize
+
+// plainStart is where the transport's header of a message that is not encrypted begins.
+const plainStart = smbwire.TransformHeaderSize
 
 // frameWriter writes messages to a connection, one at a time. It is safe for concurrent use.
 //
@@ -31,7 +35,7 @@ func (w *frameWriter) write(ctx context.Context, parts []*smbbuf.Buffer) error {
 	for _, p := range parts {
 		total += len(p.B) - headroom
 	}
-	head := parts[0].B
+	head := parts[0].B[plainStart:]
 	smbwire.PutFrameHeader(head, total)
 	err := w.writeAll(ctx, head, parts, total)
 	for _, p := range parts {
@@ -40,6 +44,17 @@ func (w *frameWriter) write(ctx context.Context, parts []*smbbuf.Buffer) error {
 	return err
 }
 
+// writeEncrypted writes one encrypted message, and frees it. After the end of ctx it writes
+// nothing.
+func (w *frameWriter) writeEncrypted(ctx context.Context, msg *smbbuf.Buffer) error {
+	defer msg.Free()
+	total := len(msg.B) - smbwire.FrameHeaderSize
+	smbwire.PutFrameHeader(msg.B, total)
+	return w.writeAll(ctx, msg.B, []*smbbuf.Buffer{msg}, total)
+}
+
+// writeAll writes a message that begins with head, in place of the headroom of the first
+// part. head is all of a message of one part.
 func (w *frameWriter) writeAll(ctx context.Context, head []byte, parts []*smbbuf.Buffer, total int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

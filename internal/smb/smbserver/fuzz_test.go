@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"lwio/internal/smb/smbauth"
 	"lwio/vfs"
 	"lwio/vfs/posix"
 )
@@ -48,7 +49,7 @@ var idOffset = map[byte]int{
 }
 
 // FuzzRequests sends requests of an authenticated client: a command, a byte for its relation
-// to the request before and for its handle, and a body. Each message gets as many responses
+// to the request before, for its handle and for its encryption, and a body. Each message gets as many responses
 // as it has requests, or the connection ends. Each input has a new server, so that changes
 // of files (a read-only attribute, say) do not affect the next input.
 func FuzzRequests(f *testing.F) {
@@ -79,6 +80,10 @@ func FuzzRequests(f *testing.F) {
 		seed(cmdSessionSetup, 0, setupBody([]byte("x"), 0)),
 		seed(cmdNegotiate, 0, negotiateBody(0x0311)),
 		seed(cmdLogoff, 0, []byte{4, 0, 0, 0}),
+		seed(cmdRead, 9, readBody(id, 0, 100, 0)),
+		append(seed(cmdLock, 1, lockBody(id, element{0, 1, lockExclusive})), seed(cmdLock, 9, lockBody(id, element{0, 5, lockExclusive}))...),
+		append(seed(cmdWrite, 9, writeBody(id, 5, []byte("abc"))), seed(cmdLogoff, 8, []byte{4, 0, 0, 0})...),
+		append(seed(cmdCreate, 12, rw("z").body()), seed(cmdClose, 12, closeBody(noID, 0))...),
 		append(seed(cmdCreate, 0, rw("z").body()), seed(cmdClose, 4, closeBody(noID, 0))...),
 	} {
 		f.Add(b)
@@ -86,6 +91,7 @@ func FuzzRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		c := pipeTo(t, fuzzServer(t))
 		defer c.nc.Close()
+		c.offer, c.plain = []smbauth.Cipher{smbauth.AES128CCM}, true
 		c.mustNegotiate(0x0302)
 		c.mustSetup(testUser, testPassword)
 		c.mustConnect("IPC$")
@@ -103,6 +109,7 @@ func FuzzRequests(f *testing.F) {
 			if cmd == cmdCancel {
 				continue
 			}
+			c.plain = how&8 == 0
 			m := c.message(uint16(cmd), body)
 			msgs := [][]byte{m}
 			if how&4 != 0 {
@@ -134,6 +141,11 @@ func (c *raw) exchange(msgs [][]byte) bool {
 			c.nc.Close()
 			return false
 		}
+		if len(b) > 4 && b[0] == 0xFD {
+			if b, err = c.in.Decrypt(b); err != nil {
+				c.t.Fatal(err)
+			}
+		}
 		for {
 			if len(b) < 64 {
 				c.t.Fatalf("response %x", b)
@@ -163,6 +175,7 @@ func FuzzBytes(f *testing.F) {
 	f.Add(c.frame(c.message(cmdNegotiate, negotiateBody(0x0311))))
 	f.Add(append(c.frame((&raw{}).message(cmdNegotiate, negotiateBody(0x0302))), c.frame(c.message(cmdSessionSetup, setupBody([]byte("NTLMSSP\x00\x01\x00\x00\x00"), 0)))...))
 	f.Add(smb1Negotiate("NT LM 0.12", "SMB 2.???"))
+	f.Add(append(c.frame((&raw{}).message(cmdNegotiate, negotiateBody(0x0311))), append([]byte("\x00\x00\x00\x74\xfdSMB"), make([]byte, 112)...)...))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		c := pipeTo(t, s)
 		drained := make(chan struct{})

@@ -95,7 +95,7 @@ func waitForLock(r *request, f *vfs.Open, l vfs.Lock) ntstatus.Status {
 			st = r.resp.empty()
 		}
 		r.resp.finish(st, false)
-		r.conn.write(r.resp.out)
+		r.conn.write(r.encrypted, r.resp.out)
 	})
 	if r.parked {
 		return ntstatus.Pending

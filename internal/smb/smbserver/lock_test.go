@@ -59,7 +59,7 @@ func (c *raw) late(message uint64, want ntstatus.Status) {
 
 func (c *raw) isLate(r reply, message uint64, want ntstatus.Status) {
 	c.t.Helper()
-	if r.command != cmdLock || r.status != want || r.id != message || r.flags&2 == 0 || r.flags&8 == 0 || r.credits != 0 {
+	if r.command != cmdLock || r.status != want || r.id != message || r.flags&2 == 0 || r.flags&8 != 0 == c.encrypts() || r.credits != 0 {
 		c.t.Fatalf("response to command %d: %v, want %v; message %d, want %d; flags %x, %d credits",
 			r.command, r.status, want, r.id, message, r.flags, r.credits)
 	}

@@ -29,6 +29,9 @@ func handleSessionSetup(r *request, q smbwire.SessionSetupRequest) ntstatus.Stat
 	if q.Flags&smbwire.SessionFlagBinding != 0 && c.agreed.dialect >= smbwire.Dialect300 {
 		return ntstatus.RequestNotAccepted
 	}
+	if c.srv.cfg.Encryption == EncryptionRequired && c.agreed.cipher == smbauth.NoCipher {
+		return ntstatus.AccessDenied
+	}
 	s, st := sessionToSetUp(r)
 	if st != ntstatus.Success {
 		return st
@@ -54,6 +57,9 @@ func handleSessionSetup(r *request, q smbwire.SessionSetupRequest) ntstatus.Stat
 		}
 	}
 	resp := smbwire.SessionSetupResponse{SecurityBuffer: out}
+	if done && c.srv.cfg.Encryption == EncryptionRequired {
+		resp.SessionFlags = smbwire.SessionEncryptData
+	}
 	r.resp.set(resp.AppendTo(r.resp.begin(64 + len(out))))
 	return st
 }
@@ -146,10 +152,11 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 		}
 		return s.confirm()
 	}
-	dialect, signing := c.agreed.dialect, c.agreed.signing
+	dialect, signing, cipher := c.agreed.dialect, c.agreed.signing, c.agreed.cipher
 	s.user, s.domain = a.User(), a.Domain()
-	s.keys = smbauth.DeriveKeys(dialect, a.SessionKey(), s.logon.preauth)
+	s.keys = smbauth.DeriveKeys(dialect, cipher, a.SessionKey(), s.logon.preauth)
 	s.signer = smbauth.NewSigner(signing, s.keys.Signing)
+	s.cipher = newSessionCipher(cipher, &s.keys)
 	s.limiter = c.srv.limiterOf(s.user)
 	if !c.sessions.establish(s) {
 		return ntstatus.UserSessionDeleted
@@ -161,8 +168,8 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 		c.user = s.user
 	}
 	r.resp.signer, r.resp.hash = s.signer, nil
-	s.audit("logon", slog.String("domain", s.domain), slog.String("dialect", dialectName(dialect)), slog.String("signing", signing.String()))
-	c.log.Info("smb: logged on", "user", s.user, "domain", s.domain, "dialect", dialectName(dialect), "signing", signing.String())
+	s.audit("logon", slog.String("domain", s.domain), slog.String("dialect", dialectName(dialect)), slog.String("signing", signing.String()), slog.String("cipher", cipher.String()))
+	c.log.Info("smb: logged on", "user", s.user, "domain", s.domain, "dialect", dialectName(dialect), "signing", signing.String(), "cipher", cipher.String())
 	if previous != 0 && previous != s.id {
 		if old := c.srv.session(previous); old != nil && old.valid() && old.user == s.user {
 			old.end()

@@ -28,16 +28,25 @@ type agreement struct {
 	caps        uint32
 	maxTransfer uint32 // of a read, write or transaction, in bytes
 	multiCredit bool
-	signing     smbauth.SigningAlgorithm
+	algorithms
+}
+
+// algorithms are the negotiated algorithms of a connection.
+type algorithms struct {
+	signing smbauth.SigningAlgorithm
+	cipher  smbauth.Cipher
 }
 
 // newAgreement returns the values that follow from a dialect.
-func newAgreement(cfg *Config, dialect uint16, signing smbauth.SigningAlgorithm) agreement {
+func newAgreement(cfg *Config, dialect uint16, alg algorithms) agreement {
 	a := agreement{
-		dialect: dialect, signing: signing, maxTransfer: minTransferSize,
+		dialect: dialect, algorithms: alg, maxTransfer: minTransferSize,
 	}
 	if dialect != smbwire.Dialect202 {
 		a.maxTransfer, a.multiCredit, a.caps = uint32(cfg.MaxTransferSize), true, smbwire.CapLargeMTU
+	}
+	if alg.cipher != smbauth.NoCipher && dialect < smbwire.Dialect311 {
+		a.caps |= smbwire.CapEncryption
 	}
 	return a
 }
@@ -108,17 +117,21 @@ func handleNegotiate(r *request) ntstatus.Status {
 	case dialect == 0:
 		return ntstatus.NotSupported
 	}
-	signing := smbauth.DefaultSigning(dialect)
+	alg := algorithms{signing: smbauth.DefaultSigning(dialect)}
+	encrypts := c.srv.cfg.Encryption != EncryptionOff
+	if encrypts && q.Capabilities&smbwire.CapEncryption != 0 {
+		alg.cipher = smbauth.DefaultCipher(dialect)
+	}
 	var contexts []smbwire.NegotiateContext
 	if dialect == smbwire.Dialect311 {
 		var st ntstatus.Status
-		if contexts, signing, st = chooseContexts(q.Contexts); st != ntstatus.Success {
+		if contexts, alg, st = chooseContexts(q.Contexts, encrypts); st != ntstatus.Success {
 			return st
 		}
 		c.preauth.Update(r.msg)
 		r.resp.hash = &c.preauth
 	}
-	c.agreed = newAgreement(&c.srv.cfg, dialect, signing)
+	c.agreed = newAgreement(&c.srv.cfg, dialect, alg)
 	c.agreed.client = smbwire.ValidateNegotiateRequest{
 		Capabilities: q.Capabilities, GUID: q.ClientGUID, SecurityMode: q.SecurityMode, Dialects: q.Dialects,
 	}
@@ -129,44 +142,86 @@ func handleNegotiate(r *request) ntstatus.Status {
 }
 
 // chooseContexts returns the response to the contexts of dialect 3.1.1. The context for
-// pre-authentication integrity is compulsory. The contexts for encryption and compression
-// get no response, which means that the server offers neither.
+// pre-authentication integrity is compulsory. Contexts of other kinds get no response, and no
+// context for encryption gets one if the server does not encrypt.
 //
 // Source: [MS-SMB2 3.3.5.4], [MS-SMB2 2.2.4.1]
-func chooseContexts(list []smbwire.NegotiateContext) (out []smbwire.NegotiateContext, signing smbauth.SigningAlgorithm, st ntstatus.Status) {
-	signing = smbauth.AESCMAC
-	var seen [2]int
+func chooseContexts(list []smbwire.NegotiateContext, encrypts bool) ([]smbwire.NegotiateContext, algorithms, ntstatus.Status) {
+	alg := algorithms{signing: smbauth.AESCMAC}
+	var out []smbwire.NegotiateContext
+	seen := make(map[smbwire.ContextType]int)
 	for _, x := range list {
+		var answer []byte
+		st := ntstatus.Success
 		switch x.Type {
 		case smbwire.ContextPreauthIntegrity:
-			seen[0]++
-			p, err := smbwire.DecodePreauthIntegrity(x.Data)
-			if err != nil || len(p.Hashes) == 0 {
-				return nil, 0, ntstatus.InvalidParameter
+			answer, st = choosePreauth(x.Data)
+		case smbwire.ContextEncryption:
+			if encrypts {
+				alg.cipher, answer, st = chooseCipher(x.Data)
 			}
-			if !slices.Contains(p.Hashes, smbwire.HashSHA512) {
-				return nil, 0, ntstatus.SMBNoPreauthIntegrityHashOverlap
-			}
-			answer := smbwire.PreauthIntegrity{Hashes: []uint16{smbwire.HashSHA512}, Salt: make([]byte, saltSize)}
-			rand.Read(answer.Salt)
-			out = append(out, smbwire.NegotiateContext{Type: x.Type, Data: answer.AppendTo(nil)})
 		case smbwire.ContextSigning:
-			seen[1]++
-			offered, err := smbwire.DecodeAlgorithms(x.Data)
-			if err != nil || len(offered) == 0 {
-				return nil, 0, ntstatus.InvalidParameter
-			}
-			for _, a := range [...]uint16{smbwire.SigningAESGMAC, smbwire.SigningAESCMAC, smbwire.SigningHMACSHA256} {
-				if slices.Contains(offered, a) {
-					signing = smbauth.SigningAlgorithm(a)
-					out = append(out, smbwire.NegotiateContext{Type: x.Type, Data: smbwire.AppendAlgorithms(nil, a)})
-					break
-				}
-			}
+			alg.signing, answer, st = chooseSigning(x.Data)
+		default:
+			continue
+		}
+		if seen[x.Type]++; seen[x.Type] > 1 {
+			st = ntstatus.InvalidParameter
+		}
+		if st != ntstatus.Success {
+			return nil, alg, st
+		}
+		if answer != nil {
+			out = append(out, smbwire.NegotiateContext{Type: x.Type, Data: answer})
 		}
 	}
-	if seen[0] != 1 || seen[1] > 1 {
-		return nil, 0, ntstatus.InvalidParameter
+	if seen[smbwire.ContextPreauthIntegrity] != 1 {
+		return nil, alg, ntstatus.InvalidParameter
 	}
-	return out, signing, ntstatus.Success
+	return out, alg, ntstatus.Success
+}
+
+// choosePreauth returns the response to the context for pre-authentication integrity.
+func choosePreauth(data []byte) ([]byte, ntstatus.Status) {
+	p, err := smbwire.DecodePreauthIntegrity(data)
+	if err != nil || len(p.Hashes) == 0 {
+		return nil, ntstatus.InvalidParameter
+	}
+	if !slices.Contains(p.Hashes, smbwire.HashSHA512) {
+		return nil, ntstatus.SMBNoPreauthIntegrityHashOverlap
+	}
+	answer := smbwire.PreauthIntegrity{Hashes: []uint16{smbwire.HashSHA512}, Salt: make([]byte, saltSize)}
+	rand.Read(answer.Salt)
+	return answer.AppendTo(nil), ntstatus.Success
+}
+
+// chooseSigning returns the best common signing algorithm, and the response to its context:
+// nil if there is no common one.
+func chooseSigning(data []byte) (smbauth.SigningAlgorithm, []byte, ntstatus.Status) {
+	offered, err := smbwire.DecodeAlgorithms(data)
+	if err != nil || len(offered) == 0 {
+		return 0, nil, ntstatus.InvalidParameter
+	}
+	for _, a := range [...]uint16{smbwire.SigningAESGMAC, smbwire.SigningAESCMAC, smbwire.SigningHMACSHA256} {
+		if slices.Contains(offered, a) {
+			return smbauth.SigningAlgorithm(a), smbwire.AppendAlgorithms(nil, a), ntstatus.Success
+		}
+	}
+	return smbauth.AESCMAC, nil, ntstatus.Success
+}
+
+// chooseCipher returns the first cipher of the client's list that the server has, and the
+// response to the context. NoCipher in the response means that there is no common one.
+//
+// Source: [MS-SMB2 2.2.3.1.2], [MS-SMB2 2.2.4.1.2]
+func chooseCipher(data []byte) (smbauth.Cipher, []byte, ntstatus.Status) {
+	offered, err := smbwire.DecodeAlgorithms(data)
+	if err != nil || len(offered) == 0 {
+		return smbauth.NoCipher, nil, ntstatus.InvalidParameter
+	}
+	chosen := smbauth.NoCipher
+	if i := slices.IndexFunc(offered, func(id uint16) bool { return slices.Contains(smbauth.Ciphers, smbauth.Cipher(id)) }); i >= 0 {
+		chosen = smbauth.Cipher(offered[i])
+	}
+	return chosen, smbwire.AppendAlgorithms(nil, uint16(chosen)), ntstatus.Success
 }

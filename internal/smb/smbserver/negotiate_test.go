@@ -10,7 +10,7 @@ import (
 // Source: [MS-SMB2 3.3.5.15.12]
 func TestAgreementConfirmsTheClientsNegotiationOnly(t *testing.T) {
 	cfg := Config{MaxTransferSize: 1 << 20}
-	a := newAgreement(&cfg, smbwire.Dialect302, smbauth.DefaultSigning(smbwire.Dialect302))
+	a := newAgreement(&cfg, smbwire.Dialect302, algorithms{cipher: smbauth.AES128CCM})
 	a.client = smbwire.ValidateNegotiateRequest{Capabilities: 1, GUID: [16]byte{2}, SecurityMode: 3, Dialects: []uint16{4, 5}}
 	if same := a.client; !a.confirms(&same) {
 		t.Error("the same values are refused")
@@ -40,12 +40,12 @@ func TestAgreementLimitsDialect202ToOneCredit(t *testing.T) {
 		smbwire.Dialect202: {maxTransfer: minTransferSize},
 		smbwire.Dialect311: {maxTransfer: 1 << 20, multiCredit: true, caps: smbwire.CapLargeMTU},
 	} {
-		a := newAgreement(&cfg, dialect, 0)
+		a := newAgreement(&cfg, dialect, algorithms{})
 		if a.maxTransfer != want.maxTransfer || a.multiCredit != want.multiCredit || a.caps != want.caps || !a.ready() {
 			t.Errorf("%#x: %+v", dialect, a)
 		}
 	}
-	wildcard := newAgreement(&cfg, smbwire.DialectWildcard, 0)
+	wildcard := newAgreement(&cfg, smbwire.DialectWildcard, algorithms{})
 	if wildcard.ready() || wildcard.response(&Server{}).SecurityMode != 3 { // enabled and required
 		t.Errorf("%+v", wildcard)
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -64,6 +65,13 @@ type raw struct {
 	signer  smbauth.Signer
 	preauth smbauth.PreauthHash
 	keys    smbauth.SessionKeys
+
+	// Set by encrypt, before mustNegotiate.
+	offer  []smbauth.Cipher
+	cipher smbauth.Cipher // of the connection
+	out    *smbauth.Encrypter
+	in     *smbauth.Decrypter
+	plain  bool // do not encrypt: sign
 }
 
 // reply is one response of a message.
@@ -91,7 +99,13 @@ func testServer(t testing.TB, change func(*Config)) (s *Server, addr, dir string
 	if err != nil {
 		t.Fatal(err)
 	}
-	fs, err := vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "data", Backend: b}, {Name: "ro", Backend: ro, ReadOnly: true}}})
+	secret, err := posix.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs, err := vfs.New(vfs.Config{Shares: []vfs.Share{
+		{Name: "data", Backend: b}, {Name: "ro", Backend: ro, ReadOnly: true}, {Name: "secret", Backend: secret, RequireEncryption: true},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,6 +148,20 @@ func lookupTest(_, user string) (string, [16]byte, bool) {
 		}
 	}
 	return "", [16]byte{}, false
+}
+
+// encrypted connects, negotiates a dialect and a cipher, logs alice on, and encrypts all
+// messages after that.
+func encrypted(t testing.TB, addr string, dialect uint16, cipher smbauth.Cipher) *raw {
+	t.Helper()
+	c := dial(t, addr)
+	c.offer = []smbauth.Cipher{cipher}
+	c.mustNegotiate(dialect)
+	if c.cipher != cipher {
+		t.Fatalf("cipher %v, want %v", c.cipher, cipher)
+	}
+	c.mustSetup(testUser, testPassword)
+	return c
 }
 
 // dial connects and sends nothing.
@@ -196,9 +224,16 @@ func related(msgs ...[]byte) [][]byte {
 	return msgs
 }
 
-// frame makes a compound of messages, signs them if there is a key, and frames them.
+// encrypts reports whether the client encrypts its messages.
+func (c *raw) encrypts() bool { return c.out != nil && !c.plain }
+
+// frame makes a compound of messages, encrypts it or signs them if there is a key, and frames
+// them.
 func (c *raw) frame(msgs ...[]byte) []byte {
 	out := make([]byte, 4)
+	if c.encrypts() {
+		out = make([]byte, 4+52)
+	}
 	for i, m := range msgs {
 		if i < len(msgs)-1 {
 			for len(m)%8 != 0 {
@@ -206,11 +241,17 @@ func (c *raw) frame(msgs ...[]byte) []byte {
 			}
 			le.PutUint32(m[20:], uint32(len(m)))
 		}
-		if c.signer != nil {
+		if c.signer != nil && !c.encrypts() {
 			le.PutUint32(m[16:], le.Uint32(m[16:])|8)
 			c.signer.Sign(m)
 		}
 		out = append(out, m...)
+	}
+	if c.encrypts() {
+		out = slices.Grow(out, smbauth.TagSize)
+		if err := c.out.Encrypt(out[4:], c.session); err != nil {
+			c.t.Fatal(err)
+		}
 	}
 	binary.BigEndian.PutUint32(out, uint32(len(out)-4))
 	return out
@@ -246,12 +287,25 @@ func (c *raw) readFrame() ([]byte, error) {
 	return b, err
 }
 
-// recv reads one frame and takes it apart. Signatures are checked.
+// recv reads one frame and takes it apart. Signatures are checked, and that an encrypted
+// request has encrypted responses.
 func (c *raw) recv() []reply {
 	c.t.Helper()
 	b, err := c.readFrame()
 	if err != nil {
 		c.t.Fatalf("read: %v", err)
+	}
+	encrypted := len(b) > 4 && string(b[:4]) == "\xfdSMB"
+	if encrypted != c.encrypts() {
+		c.t.Fatalf("response %x, encrypted: %t, want %t", b[:min(64, len(b))], encrypted, c.encrypts())
+	}
+	if encrypted {
+		if le.Uint64(b[44:]) != c.session {
+			c.t.Fatalf("response %x of another session than %x", b[:52], c.session)
+		}
+		if b, err = c.in.Decrypt(b); err != nil {
+			c.t.Fatal(err)
+		}
 	}
 	var all []reply
 	for {
@@ -276,7 +330,7 @@ func (c *raw) recv() []reply {
 		if r.flags&8 != 0 && c.signer != nil && !c.signer.Verify(m) {
 			c.t.Fatalf("wrong signature of the response to command %d", r.command)
 		}
-		if r.flags&8 == 0 && c.signer != nil && r.status == ntstatus.Success {
+		if r.flags&8 == 0 && c.signer != nil && !encrypted && r.status == ntstatus.Success {
 			c.t.Fatalf("response to command %d is not signed", r.command)
 		}
 		all = append(all, r)
@@ -322,7 +376,7 @@ func (c *raw) wantCut() {
 // mustNegotiate offers one dialect.
 func (c *raw) mustNegotiate(dialect uint16) reply {
 	c.t.Helper()
-	m := c.message(cmdNegotiate, negotiateBody(dialect))
+	m := c.message(cmdNegotiate, offerCiphers(negotiateBody(dialect), dialect, c.offer))
 	c.preauth.Update(m)
 	c.send(m)
 	r := c.recv()[0]
@@ -334,6 +388,7 @@ func (c *raw) mustNegotiate(dialect uint16) reply {
 	if dialect == 0x0311 {
 		c.signing = smbauth.AESGMAC
 	}
+	c.cipher = chosenCipher(dialect, r.body)
 	return r
 }
 
@@ -359,10 +414,13 @@ func (c *raw) setup(user, password string, previous uint64) reply {
 		}
 		if r.status != ntstatus.MoreProcessingRequired {
 			if r.status == ntstatus.Success && !again {
-				c.keys = smbauth.DeriveKeys(c.dialect, i.SessionKey(), preauth)
+				c.keys = smbauth.DeriveKeys(c.dialect, c.cipher, i.SessionKey(), preauth)
 				c.signer = smbauth.NewSigner(c.signing, c.keys.Signing)
 				if r.flags&8 == 0 || !c.signer.Verify(r.msg) {
 					c.t.Fatal("last response of the session set-up is not signed, or not rightly")
+				}
+				if c.cipher != smbauth.NoCipher {
+					c.out, c.in = smbauth.NewEncrypter(c.cipher, c.keys.ClientToServer), smbauth.NewDecrypter(c.cipher, c.keys.ServerToClient)
 				}
 			}
 			return r

@@ -2,6 +2,8 @@ package smbserver
 
 import (
 	"unicode/utf16"
+
+	"lwio/internal/smb/smbauth"
 )
 
 // negotiateBody offers dialects, the last with contexts if it is 3.1.1.
@@ -28,6 +30,45 @@ func negotiateBody(dialects ...uint16) []byte {
 	b = append(b, 0, 0, 0, 0, 0, 0)
 	// Signing: GMAC, CMAC.
 	return append(b, 8, 0, 6, 0, 0, 0, 0, 0, 2, 0, 2, 0, 1, 0)
+}
+
+// offerCiphers adds ciphers to a NEGOTIATE request: the capability, and in dialect 3.1.1 the
+// context.
+func offerCiphers(b []byte, dialect uint16, ciphers []smbauth.Cipher) []byte {
+	if len(ciphers) == 0 {
+		return b
+	}
+	b[8] |= 0x40
+	if dialect != 0x0311 {
+		return b
+	}
+	for len(b)%8 != 0 {
+		b = append(b, 0)
+	}
+	b[32]++
+	b = append(b, 2, 0, byte(2+2*len(ciphers)), 0, 0, 0, 0, 0, byte(len(ciphers)), 0)
+	for _, c := range ciphers {
+		b = le.AppendUint16(b, uint16(c))
+	}
+	return b
+}
+
+// chosenCipher returns the cipher of a NEGOTIATE response.
+func chosenCipher(dialect uint16, body []byte) smbauth.Cipher {
+	switch {
+	case dialect < 0x0311 && body[24]&0x40 != 0:
+		return smbauth.AES128CCM
+	case dialect < 0x0311:
+		return smbauth.NoCipher
+	}
+	at := le.Uint32(body[60:]) - 64
+	for range le.Uint16(body[6:]) {
+		if body[at] == 2 {
+			return smbauth.Cipher(le.Uint16(body[at+10:]))
+		}
+		at = (at + 8 + uint32(le.Uint16(body[at+2:])) + 7) &^ 7
+	}
+	return smbauth.NoCipher
 }
 
 // setupBody carries a token.

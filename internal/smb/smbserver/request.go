@@ -23,9 +23,12 @@ type request struct {
 	hdr      smbwire.Header
 	msg      []byte // header, body and padding
 	compound *compound
-	first    bool // the first request of its message
-	single   bool // the only request of its message
-	charge   uint16
+	// encrypted is the session that has encrypted the message, and for which the response is
+	// encrypted; nil for a message that is not encrypted.
+	encrypted *Session
+	first     bool // the first request of its message
+	single    bool // the only request of its message
+	charge    uint16
 
 	session *Session
 	tree    *tree
@@ -39,9 +42,10 @@ type request struct {
 	waitDone func()
 }
 
-// newRequest returns the context of a request of a connection.
-func newRequest(c *conn, h *smbwire.Header, msg []byte) *request {
-	r := &request{conn: c, hdr: *h, msg: msg, charge: 1}
+// newRequest returns the context of a request of a message.
+func newRequest(m *message, h *smbwire.Header, msg []byte) *request {
+	c := m.conn
+	r := &request{conn: c, hdr: *h, msg: msg, encrypted: m.encrypted, charge: 1}
 	if c.agreed.multiCredit {
 		r.charge = max(h.CreditCharge, 1)
 	}
@@ -132,7 +136,7 @@ func (r *request) reserve(n int) ([]byte, ntstatus.Status) {
 // A request of a compound has no interim response.
 func (r *request) interim() {
 	if r.single {
-		r.resp.sendInterim(func(out *smbbuf.Buffer) { r.conn.write(out) })
+		r.resp.sendInterim(func(out *smbbuf.Buffer) { r.conn.write(r.encrypted, out) })
 	}
 }
 

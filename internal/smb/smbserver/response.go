@@ -20,7 +20,7 @@ type response struct {
 	hdr     *smbwire.Header // of the request
 	charge  uint16
 
-	signer smbauth.Signer       // signs the response, if not nil
+	signer smbauth.Signer       // signs the response, if not nil; nil if it is encrypted
 	hash   *smbauth.PreauthHash // includes the response, if not nil
 
 	out     *smbbuf.Buffer
@@ -31,11 +31,11 @@ type response struct {
 	finished bool
 }
 
-// begin starts a body with room for n bytes and returns the slice to append it to. The
-// caller passes the result to set.
+// begin starts a body with room for n bytes, and for the tag of an encrypted message. It
+// returns the slice to append the body to. The caller passes the result to set.
 func (p *response) begin(n int) []byte {
 	if p.out == nil {
-		p.out = p.bufs.Get(bodyOffset + n)
+		p.out = p.bufs.Get(bodyOffset + n + smbauth.TagSize)
 	}
 	p.out.B = p.out.B[:bodyOffset]
 	return p.out.B

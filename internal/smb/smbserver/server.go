@@ -53,7 +53,8 @@ type Stats struct {
 	// authenticated are not counted.
 	Connections, Sessions int
 	// Accepted and Refused count connections, Requests messages, since the start.
-	// BadSignatures counts messages with a wrong signature. AuthFailures counts failed
+	// BadSignatures counts messages with a wrong signature, and messages that could not be
+	// decrypted. AuthFailures counts failed
 	// authentications; AuthLimited counts the failed authentications whose password was not
 	// compared, after too many wrong passwords. Slowed counts requests delayed by the rates
 	// of their user.

@@ -37,6 +37,7 @@ type Session struct {
 	user, domain string // the canonical name, and the domain as the client spelled it
 	keys         smbauth.SessionKeys
 	signer       smbauth.Signer
+	cipher       *sessionCipher // nil if the connection has no encryption
 	limiter      *ratelimit.Limiter
 	// proven is the NT hash of the last logon, set when the session is valid.
 	proven atomic.Pointer[[16]byte]

@@ -30,13 +30,13 @@ func (c *conn) negotiateSMB1(msg []byte) error {
 	default:
 		out := c.srv.bufs.Get(headroom)
 		out.B = n.AppendRefusal(out.B)
-		c.write(out)
+		c.write(nil, out)
 		return fmt.Errorf("%w: %w", errProtocol, errSMB1)
 	}
 	if !c.credits.take(0, 1) {
 		return fmt.Errorf("%w: message id 0 is used up", errProtocol)
 	}
-	c.agreed = newAgreement(&c.srv.cfg, dialect, smbauth.DefaultSigning(dialect))
+	c.agreed = newAgreement(&c.srv.cfg, dialect, algorithms{signing: smbauth.DefaultSigning(dialect)})
 	c.agreed.client.Dialects = []uint16{dialect}
 	h := smbwire.Header{
 		Command: smbwire.CommandNegotiate, Flags: smbwire.FlagResponse,
@@ -46,6 +46,6 @@ func (c *conn) negotiateSMB1(msg []byte) error {
 	h.Put(out.B[headroom:])
 	resp := c.agreed.response(c.srv)
 	out.B = resp.AppendTo(out.B)
-	c.write(out)
+	c.write(nil, out)
 	return nil
 }

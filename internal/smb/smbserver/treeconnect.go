@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbwire"
 	"lwio/vfs"
 )
@@ -33,12 +34,18 @@ func handleTreeConnect(r *request, q smbwire.TreeConnectRequest) ntstatus.Status
 	resp := smbwire.TreeConnectResponse{ShareType: smbwire.ShareTypePipe, ShareFlags: smbwire.ShareFlagNoCaching, MaximalAccess: accessAll}
 	if !strings.EqualFold(name, ipcShare) {
 		share, rights, err := cfg.FS.Connect(name, r.session.user)
+		if err == nil && share.RequireEncryption && r.conn.agreed.cipher == smbauth.NoCipher {
+			err = errCannotEncrypt
+		}
 		r.auditConnect(name, rights, err)
 		if err != nil {
 			return statusOf(err)
 		}
 		t.share = share
 		resp.ShareType = smbwire.ShareTypeDisk
+		if t.requiresEncryption() {
+			resp.ShareFlags |= smbwire.ShareFlagEncryptData
+		}
 		if rights < vfs.ReadWrite {
 			resp.MaximalAccess = accessReadOnly
 		}

@@ -84,6 +84,7 @@ func fitContexts(list []CreateContext) {
 // codecs are all structures with a single form.
 var codecs = map[string]codec{
 	"Header":                of(DecodeHeader, fitHeader),
+	"TransformHeader":       of(DecodeTransformHeader, nil),
 	"SMB1Negotiate":         of(DecodeSMB1Negotiate, nil),
 	"NegotiateRequest":      of(DecodeNegotiateRequest, fitDialects),
 	"NegotiateResponse":     of(DecodeNegotiateResponse, fitNegotiateResponse),

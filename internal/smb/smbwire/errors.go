@@ -24,8 +24,9 @@ var (
 	ErrProtocol = errors.New("not an SMB 2 message")
 	// ErrSMB1 reports a message of SMB 1.
 	ErrSMB1 = errors.New("SMB 1 is not supported")
-	// ErrEncrypted reports an encrypted message (a transform header).
-	ErrEncrypted = errors.New("encrypted messages are not supported")
+	// ErrEncrypted reports an encrypted message (a transform header) where another header is
+	// due.
+	ErrEncrypted = errors.New("the message is encrypted")
 	// ErrCompressed reports a compressed message.
 	ErrCompressed = errors.New("compressed messages are not supported")
 )

@@ -46,6 +46,20 @@ func TestOtherProtocolsHaveErrorsOfTheirOwn(t *testing.T) {
 	}
 }
 
+// A transform header of another protocol, or with other flags than "encrypted", is refused.
+//
+// Source: [MS-SMB2 2.2.41]
+func TestTransformHeaderRefusesOtherTransforms(t *testing.T) {
+	good := (&TransformHeader{}).AppendTo(nil)
+	for at, want := range map[int]error{0: ErrProtocol, 3: ErrProtocol, 42: ErrValue, 43: ErrValue} {
+		b := bytes.Clone(good)
+		b[at] ^= 2
+		if _, err := DecodeTransformHeader(b); !errors.Is(err, want) {
+			t.Errorf("byte %d changed: %v", at, err)
+		}
+	}
+}
+
 // Source: [MS-SMB2 3.2.4.1.4], [MS-SMB2 3.3.5.2.7]
 func TestCompoundElementsAreSplit(t *testing.T) {
 	close := CloseRequest{FileID: RelatedFileID}

@@ -30,13 +30,18 @@ var goldens = []golden{
 		Status: ntstatus.Pending, Command: CommandChangeNotify, Flags: FlagResponse | FlagAsync, MessageID: 1, AsyncID: 0x0A0B0C0D0E0F1011, SessionID: 7,
 	}, "fe534d42 4000 0000 03010000 0f00 0000 03000000 00000000 0100000000000000 11100f0e0d0c0b0a 0700000000000000 00000000000000000000000000000000"},
 	{
+		"encrypted", "TransformHeader",
+		TransformHeader{Signature: guid, Nonce: [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, OriginalMessageSize: 0x87, SessionID: 0x1122334455667788},
+		"fd534d42" + guidWire + "0102030405060708090a0b0c00000000 87000000 0000 0100 8877665544332211",
+	},
+	{
 		"SMB 1", "SMB1Negotiate",
 		SMB1Negotiate{SMB2002: true, SMB2Wildcard: true, IDs: [10]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}},
 		"ff534d42 72 00000000 00 0000 0102 0000000000000000 0000 0304 0506 0708 090a 00 2200" +
 			"024e54204c4d20302e313200 02534d4220322e30303200 02534d4220322e3f3f3f00",
 	},
 	{"3.1.1", "NegotiateRequest", NegotiateRequest{
-		SecurityMode: SigningEnabled, Capabilities: CapLargeMTU | 0x40, ClientGUID: guid, Dialects: []uint16{Dialect302, Dialect311},
+		SecurityMode: SigningEnabled, Capabilities: CapLargeMTU | CapEncryption, ClientGUID: guid, Dialects: []uint16{Dialect302, Dialect311},
 		Contexts: []NegotiateContext{{ContextSigning, []byte{1, 0, 1, 0}}, {ContextNetname, []byte{'h', 0}}},
 	}, "2400 0200 0100 0000 44000000" + guidWire + "68000000 0200 0000 0203 1103" +
 		"0800 0400 00000000 01000100 00000000 0500 0200 00000000 6800"},

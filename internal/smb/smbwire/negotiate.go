@@ -21,10 +21,16 @@ const (
 	SigningRequired uint16 = 0x0002
 )
 
-// CapLargeMTU is the capability of requests that cost several credits.
+// Capabilities.
 //
-// Source: [MS-SMB2 2.2.3]
-const CapLargeMTU uint32 = 0x00000004
+// Source: [MS-SMB2 2.2.3], [MS-SMB2 2.2.4]
+const (
+	// CapLargeMTU is the capability of requests that cost several credits.
+	CapLargeMTU uint32 = 0x00000004
+	// CapEncryption is the capability of encryption. A server has it in dialects 3.0 and
+	// 3.0.2 only, since 3.1.1 has ContextEncryption.
+	CapEncryption uint32 = 0x00000040
+)
 
 // CreditUnit is the payload that one credit pays for, in bytes.
 //

@@ -8,6 +8,7 @@ type ContextType uint16
 // The negotiate contexts.
 const (
 	ContextPreauthIntegrity ContextType = 1
+	ContextEncryption       ContextType = 2
 	ContextNetname          ContextType = 5
 	ContextSigning          ContextType = 8
 )
@@ -21,6 +22,11 @@ const (
 	SigningHMACSHA256 uint16 = 0
 	SigningAESCMAC    uint16 = 1
 	SigningAESGMAC    uint16 = 2
+
+	CipherAES128CCM uint16 = 1
+	CipherAES128GCM uint16 = 2
+	CipherAES256CCM uint16 = 3
+	CipherAES256GCM uint16 = 4
 )
 
 const negotiateContextHeader = 8
