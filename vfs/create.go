@@ -145,7 +145,7 @@ func (c *creation) run() (*Open, Action, error) {
 
 // try makes one attempt; errRaced asks for another one.
 func (c *creation) try() (*Open, Action, error) {
-	if c.fs.table.deletePendingAbove(c.share, c.path) {
+	if c.share.pendingDirs.above(c.path) {
 		return nil, 0, ntstatus.DeletePending
 	}
 	info, err := c.share.Backend.Stat(c.path)

@@ -1,6 +1,9 @@
 package vfs
 
-import "testing"
+import (
+	"testing"
+	"time"
+)
 
 func TestHooksRunOnceInOrder(t *testing.T) {
 	var h hooks
@@ -19,5 +22,39 @@ func TestHooksRunOnceInOrder(t *testing.T) {
 	add("d")()
 	if ran != "acd" {
 		t.Errorf("a hook that is added later: ran %q", ran)
+	}
+}
+
+// A hook that is unregistered while the hooks run does not run.
+func TestHookStoppedByEarlierHookDoesNotRun(t *testing.T) {
+	var h hooks
+	var stop func()
+	h.add(func() { stop() })
+	stop = h.add(func() { t.Error("a stopped hook ran") })
+	h.run()
+}
+
+// The time to unregister n hooks is proportional to n, in the order that is worst for a search from
+// either end.
+func TestStopTimeIsIndependentOfNumberOfHooks(t *testing.T) {
+	cost := func(n int) time.Duration {
+		best := time.Hour
+		for range 5 {
+			var h hooks
+			stops := make([]func(), n)
+			for i := range stops {
+				stops[i] = h.add(func() {})
+			}
+			start := time.Now()
+			for i := range stops {
+				stops[(i+n/2)%n]()
+			}
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	const few, factor = 256, 64
+	if a, b := cost(few), cost(few*factor); b > 16*factor*a {
+		t.Errorf("%d hooks: %v, and %v for %d", few*factor, b, a, few)
 	}
 }

@@ -34,6 +34,7 @@ type Open struct {
 	stall  hooks      // when a close has waited too long for I/O
 
 	node    *node  // guarded by table.mu
+	at      int    // index in node.opens; guarded by table.mu
 	path    string // guarded by table.mu
 	closing bool   // guarded by table.mu
 

@@ -76,6 +76,7 @@ func (r *renaming) run() error {
 // mayMove checks the rules for the renamed file.
 func (r *renaming) mayMove() error {
 	o := r.open
+	below := o.share.pendingDirs.above(r.to) // which may take long
 	r.table.mu.Lock()
 	defer r.table.mu.Unlock()
 	switch {
@@ -83,7 +84,7 @@ func (r *renaming) mayMove() error {
 		return because(ntstatus.AccessDenied, "root of the share")
 	case o.node.deletion != nil:
 		return because(ntstatus.AccessDenied, "delete is pending")
-	case o.share.deletePendingAboveLocked(r.to):
+	case below:
 		return ntstatus.DeletePending
 	case !o.IsDir():
 		return nil

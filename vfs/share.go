@@ -72,30 +72,14 @@ type share struct {
 	ns    sync.RWMutex            // see the package comment
 	paths [pathStripes]sync.Mutex // see the package comment
 
-	// deletedDirs has the paths of directories whose delete is pending. Guarded by table.mu.
-	deletedDirs map[string]struct{}
+	pendingDirs *pendingDirs
 }
 
 func newShare(s Share) *share {
-	return &share{Share: s, seed: maphash.MakeSeed(), deletedDirs: make(map[string]struct{})}
+	return &share{Share: s, seed: maphash.MakeSeed(), pendingDirs: newPendingDirs()}
 }
 
 // stripe is the lock that serialises operations on the name path.
 func (s *share) stripe(path string) *sync.Mutex {
 	return &s.paths[maphash.String(s.seed, path)%pathStripes]
-}
-
-// deletePendingAboveLocked reports whether the delete of a directory above path is pending.
-// Precondition: table.mu is held.
-func (s *share) deletePendingAboveLocked(path string) bool {
-	if len(s.deletedDirs) == 0 {
-		return false
-	}
-	for path != "" {
-		path, _ = split(path)
-		if _, yes := s.deletedDirs[path]; yes {
-			return true
-		}
-	}
-	return false
 }

@@ -1,7 +1,6 @@
 package vfs
 
 import (
-	"slices"
 	"sync"
 
 	"lwio/internal/ntstatus"
@@ -27,10 +26,26 @@ func (t *table) init() {
 type node struct {
 	id     NodeID
 	locks  lockTable
-	opens  []*Open
+	opens  []*Open // in no order
 	counts shareCounts
 	// deletion is the name that is removed with the last open, or nil.
 	deletion *deletion
+}
+
+// add adds an open. Precondition: table.mu is held.
+func (n *node) add(o *Open) {
+	o.at = len(n.opens)
+	n.opens = append(n.opens, o)
+}
+
+// remove removes an open, in the same time for any number of opens; the last open takes its place.
+// Precondition: table.mu is held.
+func (n *node) remove(o *Open) {
+	end := len(n.opens) - 1
+	n.opens[o.at] = n.opens[end]
+	n.opens[o.at].at = o.at
+	n.opens[end] = nil
+	n.opens = n.opens[:end]
 }
 
 // deletion is a delete that is pending.
@@ -79,7 +94,7 @@ func (t *table) register(o *Open, access Access) error {
 	}
 	o.node = n
 	o.locks = openLocks{table: &n.locks, quota: &o.fs.locks, user: o.user}
-	n.opens = append(n.opens, o)
+	n.add(o)
 	n.counts.add(o.granted, o.shareMode, 1)
 	t.byKey[o.key] = o
 	if t.owners[o.owner] == nil {
@@ -96,9 +111,7 @@ func (t *table) unregister(o *Open) *deletion {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := o.node
-	if i := slices.Index(n.opens, o); i >= 0 {
-		n.opens = slices.Delete(n.opens, i, i+1)
-	}
+	n.remove(o)
 	n.counts.add(o.granted, o.shareMode, -1)
 	delete(t.byKey, o.key)
 	delete(t.owners[o.owner], o)
@@ -142,7 +155,7 @@ func (t *table) setDeletionLocked(o *Open) {
 	}
 	o.node.deletion = &deletion{share: o.share, path: o.path, dir: o.IsDir()}
 	if o.IsDir() {
-		o.share.deletedDirs[o.path] = struct{}{}
+		o.share.pendingDirs.add(o.path)
 	}
 }
 
@@ -155,7 +168,7 @@ func (t *table) clearDeletion(o *Open) {
 
 func (t *table) clearDeletionLocked(n *node) {
 	if n.deletion != nil && n.deletion.dir {
-		delete(n.deletion.share.deletedDirs, n.deletion.path)
+		n.deletion.share.pendingDirs.remove(n.deletion.path)
 	}
 	n.deletion = nil
 }
@@ -166,13 +179,6 @@ func (t *table) deletePending(id NodeID) bool {
 	defer t.mu.Unlock()
 	n := t.nodes[id]
 	return n != nil && n.deletion != nil
-}
-
-// deletePendingAbove reports whether the delete of a directory above path is pending.
-func (t *table) deletePendingAbove(s *share, path string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return s.deletePendingAboveLocked(path)
 }
 
 // beginClose removes the resume key of o and refuses new references. It reports whether it was the
