@@ -285,7 +285,7 @@ func (c *creation) admit(o *Open, looked FileInfo) error {
 	if err == nil {
 		o.nodeID = info.Node()
 		if info.Dir {
-			o.dir = &directory{handle: o.handle, backend: c.share.Backend, table: &c.fs.table}
+			o.dir = &directory{refs: &o.refs, handle: o.handle, backend: c.share.Backend, table: &c.fs.table}
 		}
 		err = c.fs.table.register(o, o.granted|c.emptying(looked))
 	}

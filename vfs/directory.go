@@ -13,6 +13,7 @@ const listBatch = 256
 
 // directory enumerates an open directory. Safe for concurrent use.
 type directory struct {
+	refs    *references // of the open
 	handle  Handle
 	backend Backend
 	table   *table // of pending deletes
@@ -62,7 +63,10 @@ func (d *directory) read(path string, restart bool, skip func(), yield func(*Fil
 	}
 }
 
-// nextLocked returns the next entry that can be served, or io.EOF.
+// nextLocked returns the next entry that can be served, or io.EOF. The close of the open ends the
+// enumeration: a directory can have millions of entries.
+//
+// Errors: FILE_CLOSED.
 func (d *directory) nextLocked(path string, skip func()) (*FileInfo, error) {
 	if info := d.pending; info != nil {
 		d.pending = nil
@@ -72,7 +76,7 @@ func (d *directory) nextLocked(path string, skip func()) (*FileInfo, error) {
 		d.dots++
 		return d.dot(path, d.dots)
 	}
-	for {
+	for !d.refs.refused() {
 		if len(d.names) == 0 {
 			var err error
 			d.names, err = d.handle.Names(listBatch, !d.begun)
@@ -92,6 +96,7 @@ func (d *directory) nextLocked(path string, skip func()) (*FileInfo, error) {
 			skip()
 		}
 	}
+	return nil, ntstatus.FileClosed
 }
 
 // dot describes the directory (which 1) or its parent (which 2).
@@ -146,7 +151,8 @@ func (d *directory) mayList(granted Access) error {
 // the directory.
 //
 // Errors: NO_MORE_FILES if there was no entry left to yield; ACCESS_DENIED without
-// ListDirectory; INVALID_PARAMETER for a file.
+// ListDirectory; INVALID_PARAMETER for a file; FILE_CLOSED once closing has begun, also in the middle
+// of the enumeration.
 //
 // Source: [MS-SMB2 3.3.5.18] [MS-FSA 2.1.5.6.3]
 func (o *Open) ReadDir(restart bool, yield func(*FileInfo) bool) error {

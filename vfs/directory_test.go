@@ -136,3 +136,34 @@ func TestEntryDescribesOneName(t *testing.T) {
 		wantStatus(t, name, err, want)
 	}
 }
+
+// The close of a directory does not wait for the end of its enumeration.
+//
+// Source: [OP-58b]
+func TestCloseEndsEnumeration(t *testing.T) {
+	s := newSite(t, patient)
+	s.put("dir/")
+	for i := range 10 {
+		s.put(fmt.Sprintf("dir/%d", i))
+	}
+	o := s.mustOpen("dir")
+	seen := 0
+	var over chan error
+	err := o.ReadDir(true, func(*vfs.FileInfo) bool {
+		if seen++; seen == 3 {
+			revoked := make(chan struct{})
+			o.OnRevoke(func() { close(revoked) })
+			over = make(chan error, 1)
+			go func() { over <- o.Close() }()
+			<-revoked
+		}
+		return true
+	})
+	wantStatus(t, "enumeration of a directory that is closed", err, ntstatus.FileClosed)
+	if err := <-over; err != nil {
+		t.Error(err)
+	}
+	if seen != 3 {
+		t.Errorf("%d entries, want none after the third", seen)
+	}
+}

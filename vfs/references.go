@@ -41,6 +41,9 @@ func (r *references) release() (last bool) {
 // held reports whether any reference is held.
 func (r *references) held() bool { return r.n.Load()&refsCount != 0 }
 
+// refused reports whether new references are refused.
+func (r *references) refused() bool { return r.n.Load() >= refsClosing }
+
 // refuse makes every later acquire fail. It is called once.
 func (r *references) refuse() {
 	r.drained = make(chan struct{})

@@ -2,10 +2,15 @@ package smbserver
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+	"unicode"
 
 	"pgregory.net/rapid"
+
+	"lwio/internal/ntstatus"
 )
 
 // Source: [MS-FSA 2.1.4.4]
@@ -33,7 +38,10 @@ func TestPatternMatchesWildcards(t *testing.T) {
 		{`<"*`, []string{"a", "a.b", "a.b.c"}, nil},
 		{`a"b`, []string{"a.b"}, []string{"ab", "a"}},
 	} {
-		p := newPattern(c.pattern)
+		p, st := newPattern(c.pattern)
+		if st != ntstatus.Success {
+			t.Fatalf("%q: %v", c.pattern, st)
+		}
 		for _, n := range c.yes {
 			if !p.match(n) {
 				t.Errorf("%q does not match %q", c.pattern, n)
@@ -58,19 +66,103 @@ func TestPatternAgreesWithPathMatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := newPattern(p).match(n); got != want {
-			t.Errorf("%q against %q: %v, want %v", p, n, got, want)
+		m, st := newPattern(p)
+		if got := m.match(n); st != ntstatus.Success || got != want {
+			t.Errorf("%q against %q: %v, want %v; %v", p, n, got, want, st)
 		}
 	})
 }
 
-// Patterns made to be slow are matched in bounded time.
-func TestPatternCostIsBounded(t *testing.T) {
-	p := newPattern(strings.Repeat("*a", 120))
-	if p.match(strings.Repeat("a", 119)) {
-		t.Error("too short a name matches")
+// A long pattern without a wildcard, or with many, has the results of a matcher that follows
+// the definition of each wildcard.
+//
+// Source: [MS-FSA 2.1.4.4]
+func TestPatternAgreesWithDefinition(t *testing.T) {
+	symbols := []rune(`aab.*?<>"`)
+	rapid.Check(t, func(t *rapid.T) {
+		piece := rapid.StringOfN(rapid.SampledFrom(symbols), 0, 6, -1)
+		p := strings.Repeat(piece.Draw(t, "first"), rapid.IntRange(0, 40).Draw(t, "times")) + piece.Draw(t, "last")
+		p = p[:min(len(p), maxPattern)]
+		n := rapid.StringOfN(rapid.SampledFrom([]rune("abB..")), 0, 255, -1).Draw(t, "name")
+		m, st := newPattern(p)
+		want := p == "" || definitionMatches([]rune(p), []rune(n))
+		if got := m.match(n); st != ntstatus.Success || got != want {
+			t.Errorf("%q against %q: %v, want %v; %v", p, n, got, want, st)
+		}
+	})
+}
+
+// definitionMatches decides by the rest of the pattern and the rest of the name.
+func definitionMatches(p, name []rune) bool {
+	lastDot := len(name) - 1
+	for lastDot >= 0 && name[lastDot] != '.' {
+		lastDot--
 	}
-	if !p.match(strings.Repeat("a", 255)) {
-		t.Error("long name does not match")
+	// to[j] reports whether the rest of the pattern matches name[j:].
+	to := make([]bool, len(name)+1)
+	to[len(name)] = true
+	for _, c := range slices.Backward(p) {
+		next := make([]bool, len(name)+1)
+		for j := len(name); j >= 0; j-- {
+			atEnd := j == len(name)
+			rest := !atEnd && to[j+1]
+			switch c {
+			case wildAny:
+				next[j] = to[j] || !atEnd && next[j+1]
+			case wildOne:
+				next[j] = rest
+			case dosStar:
+				next[j] = to[j] || !atEnd && (lastDot < 0 || j < lastDot) && next[j+1] || j == lastDot && rest
+			case dosOne:
+				next[j] = (atEnd || name[j] == '.') && to[j] || !atEnd && name[j] != '.' && rest
+			case dosDot:
+				next[j] = atEnd && to[j] || !atEnd && name[j] == '.' && rest
+			default:
+				next[j] = !atEnd && unicode.ToUpper(c) == unicode.ToUpper(name[j]) && rest
+			}
+		}
+		to = next
+	}
+	return to[0]
+}
+
+// A pattern may have as many characters as the longest name, and no more.
+func TestPatternLongerThanAnyNameIsRefused(t *testing.T) {
+	longest := strings.Repeat("*ä", maxPattern/2) + "*"
+	p, st := newPattern(longest)
+	if st != ntstatus.Success || !p.match(strings.Repeat("Ä", 255)) || p.match(strings.Repeat("Ä", maxPattern/2-1)) {
+		t.Errorf("longest pattern: %v", st)
+	}
+	for _, c := range []string{longest + "*", strings.Repeat("*", 32767), strings.Repeat("a", 256)} {
+		if _, st := newPattern(c); st != ntstatus.ObjectNameInvalid {
+			t.Errorf("pattern of %d bytes: %v", len(c), st)
+		}
+	}
+}
+
+// The time for a name grows with the name, not with the pattern.
+func TestPatternTimeDoesNotDependOnPattern(t *testing.T) {
+	name := strings.Repeat("a.", 127)
+	// cost is the best of several times, which other processes disturb least.
+	cost := func(s string) time.Duration {
+		p, st := newPattern(s)
+		if st != ntstatus.Success {
+			t.Fatal(st)
+		}
+		best := time.Hour
+		for range 10 {
+			start := time.Now()
+			for range 20 {
+				p.match(name)
+			}
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	one := cost("*z")
+	for _, s := range []string{strings.Repeat("*z", 127), strings.Repeat(">", 254) + "*", strings.Repeat("<*", 127) + "z"} {
+		if n := cost(s); n > 20*one {
+			t.Errorf("pattern %.8q...: %v, and %v for a short one", s, n, one)
+		}
 	}
 }

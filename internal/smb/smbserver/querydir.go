@@ -1,6 +1,7 @@
 package smbserver
 
 import (
+	"context"
 	"encoding/binary"
 	"sync"
 
@@ -38,10 +39,14 @@ func handleQueryDirectory(r *request, q smbwire.QueryDirectoryRequest) ntstatus.
 	defer s.mu.Unlock()
 	restart := q.Flags&(smbwire.QueryDirectoryRestart|smbwire.QueryDirectoryReopen) != 0 || !s.begun
 	if restart {
-		s.begin(pattern)
+		if st := s.begin(pattern); st != ntstatus.Success {
+			return st
+		}
 	}
+	ctx, done := r.conn.cancels.add(r.session.ctx, r.hdr.MessageID)
+	defer done()
 	l := listing{
-		class: q.Class, pattern: s.pattern, last: -1,
+		ctx: ctx, class: q.Class, pattern: s.pattern, last: -1,
 		single: q.Flags&smbwire.QueryDirectorySingle != 0, limit: int(q.OutputBufferLength),
 	}
 	// A buffer of the requested size, up to a bound: most responses are short.
@@ -57,24 +62,30 @@ func handleQueryDirectory(r *request, q smbwire.QueryDirectoryRequest) ntstatus.
 // search is the position in the enumeration of a directory.
 type search struct {
 	mu      sync.Mutex
-	pattern pattern
+	pattern *pattern
 	single  string // the pattern, if it can match one name only
 	begun   bool
 	over    bool
 }
 
 // begin starts an enumeration. Precondition: mu is held.
-func (s *search) begin(pattern string) {
-	s.pattern, s.single, s.begun, s.over = newPattern(pattern), "", true, false
+func (s *search) begin(pattern string) ntstatus.Status {
+	p, st := newPattern(pattern)
+	if st != ntstatus.Success {
+		return st
+	}
+	s.pattern, s.single, s.begun, s.over = p, "", true, false
 	if !hasWildcard(pattern) && pattern != "" && pattern != "." && pattern != ".." {
 		s.single = pattern
 	}
+	return ntstatus.Success
 }
 
 // listing builds the response to one QUERY_DIRECTORY.
 type listing struct {
+	ctx     context.Context // ends with CANCEL
 	class   smbwire.DirClass
-	pattern pattern
+	pattern *pattern
 	single  bool // one entry only
 	limit   int  // bytes of entries
 
@@ -114,6 +125,8 @@ func (l *listing) fill(o *open, restart bool) ntstatus.Status {
 		return ntstatus.InfoLengthMismatch
 	case l.count > 0:
 		return ntstatus.Success
+	case l.ctx.Err() != nil:
+		return ntstatus.Cancelled
 	case st == ntstatus.Success || st == ntstatus.NoMoreFiles:
 		return none
 	default:
@@ -121,10 +134,11 @@ func (l *listing) fill(o *open, restart bool) ntstatus.Status {
 	}
 }
 
-// add appends an entry if it matches. It reports false if the response is full; the entry
-// then belongs to the next one.
+// add appends an entry if it matches. It reports false if the response is full or the
+// request is cancelled; the entry then belongs to the next response. A request may look at
+// millions of entries of which none matches.
 func (l *listing) add(i *vfs.FileInfo) bool {
-	if l.single && l.count == 1 {
+	if l.single && l.count == 1 || l.ctx.Err() != nil {
 		return false
 	}
 	if !l.pattern.match(i.Name) {

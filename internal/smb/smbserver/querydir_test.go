@@ -1,0 +1,107 @@
+package smbserver
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/vfs"
+	"lwio/vfs/posix"
+)
+
+// endless is a backend whose directories have entries without end.
+type endless struct{ vfs.Backend }
+
+func (b endless) Open(path string, how vfs.HandleMode) (vfs.Handle, error) {
+	h, err := b.Backend.Open(path, how)
+	return endlessDir{h}, err
+}
+
+type endlessDir struct{ vfs.Handle }
+
+func (d endlessDir) Names(n int, _ bool) ([]string, error) {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprint("n", i)
+	}
+	return list, nil
+}
+
+func (d endlessDir) Entry(_, name string) (vfs.FileInfo, error) { return vfs.FileInfo{Name: name}, nil }
+
+// endlessServer has one share, of endless directories.
+func endlessServer(t *testing.T) (addr string) {
+	t.Helper()
+	b, err := posix.OpenDir(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fs, err := vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "data", Backend: endless{b}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, addr, _ = testServer(t, func(c *Config) {
+		t.Cleanup(func() {
+			if err := fs.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		c.FS = fs
+	})
+	return addr
+}
+
+// CANCEL, CLOSE and LOGOFF end a QUERY_DIRECTORY that looks at entries of which none matches.
+//
+// Source: [MS-SMB2 3.3.5.16], [OP-58b]
+func TestQueryDirectoryEnds(t *testing.T) {
+	addr := endlessServer(t)
+	dir := create{access: 0x80000000, disposition: 1, options: 1}
+	for _, c := range []struct {
+		name string
+		end  func(c *raw, id [16]byte, message uint64)
+		want []ntstatus.Status // the second if the server had not begun the query
+	}{
+		{"CANCEL", func(c *raw, _ [16]byte, message uint64) { c.cancel(message, false) }, []ntstatus.Status{ntstatus.Cancelled}},
+		{"CLOSE", func(c *raw, id [16]byte, _ uint64) { c.send(c.message(cmdClose, closeBody(id, 0))) }, []ntstatus.Status{ntstatus.FileClosed}},
+		{"LOGOFF", func(c *raw, _ [16]byte, _ uint64) { c.send(c.message(cmdLogoff, []byte{4, 0, 0, 0})) }, []ntstatus.Status{ntstatus.Cancelled, ntstatus.UserSessionDeleted}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client := mount(t, addr, "data")
+			id := client.mustCreate(dir)
+			client.want(ntstatus.Success, cmdQueryDirectory, findBody(id, 37, 0, "*", 1024))
+			m := client.message(cmdQueryDirectory, findBody(id, 37, 1, "no such name *", 1024))
+			client.send(m)
+			for start := time.Now(); time.Since(start) < 10*time.Second; {
+				c.end(client, id, le.Uint64(m[24:])) // the server may not have begun the query yet
+				client.send(client.message(cmdEcho, []byte{4, 0, 0, 0}))
+				for echoed := false; !echoed; {
+					r := client.recv()[0]
+					if r.command == cmdQueryDirectory {
+						if !slices.Contains(c.want, r.status) {
+							t.Errorf("%v, want %v", r.status, c.want)
+						}
+						return
+					}
+					echoed = r.command == cmdEcho
+				}
+			}
+			t.Error("the query goes on")
+		})
+	}
+}
+
+// A pattern that is longer than any name is refused, before any entry is looked at.
+//
+// Source: [MS-FSA 2.1.5.6.3]
+func TestQueryDirectoryRefusesLongPattern(t *testing.T) {
+	client := mount(t, endlessServer(t), "data")
+	id := client.mustCreate(create{access: 0x80000000, disposition: 1, options: 1})
+	for _, p := range []string{strings.Repeat("*a", 128), strings.Repeat("*", 32767), strings.Repeat("a", 256)} {
+		client.want(ntstatus.ObjectNameInvalid, cmdQueryDirectory, findBody(id, 37, 0, p, 1024))
+	}
+	client.want(ntstatus.Success, cmdQueryDirectory, findBody(id, 37, 0, strings.Repeat("*", 255), 1024))
+}
