@@ -18,8 +18,9 @@ const (
 	defaultCredits = 128
 	// defaultCopyThreshold is in bytes. [LWIO §Read]
 	defaultCopyThreshold     = 1<<10 - 1
-	defaultMaxReadSize       = 1 << 20 // bytes
-	defaultMaxRdmaWindowSize = 1 << 20 // bytes
+	defaultMaxReadSize       = 1 << 20   // bytes
+	defaultMaxRdmaWindowSize = 1 << 20   // bytes
+	defaultMaxListing        = 128 << 20 // bytes
 	defaultTimeout           = 30 * time.Second
 	// DefaultReconnectTimeout is the default of Config.ReconnectTimeout.
 	DefaultReconnectTimeout = 5 * time.Second
@@ -50,6 +51,7 @@ type Config struct {
 	MaxRdmaWindowSize      int
 	Completion             CompletionMode
 	CopyThreshold          int
+	MaxListing             int64
 	Timeout                time.Duration
 	ReconnectTimeout       time.Duration
 	DialContext            func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -67,6 +69,9 @@ func (c *Config) WithDefaults() Config {
 	cfg.MaxReadSize = clamp(cfg.MaxReadSize, defaultMaxReadSize, minReadSize, maxReadSize)
 	cfg.MaxRdmaWindowSize = clamp(cfg.MaxRdmaWindowSize, defaultMaxRdmaWindowSize, minWindow, maxWindow)
 	cfg.CopyThreshold = clamp(cfg.CopyThreshold, defaultCopyThreshold, 1, maxCopyThreshold)
+	if cfg.MaxListing <= 0 {
+		cfg.MaxListing = defaultMaxListing
+	}
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = defaultTimeout
 	}

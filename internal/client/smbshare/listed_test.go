@@ -45,7 +45,7 @@ func TestListedKeepsEntriesBesideErrors(t *testing.T) {
 		{[]any{"a", broken, "b"}, []string{"a"}, broken, "broken"},
 		{[]any{"a", misnamed("x/y"), broken}, []string{"a"}, broken, "broken"},
 	} {
-		list, err := listed(enumeration(c.items...))
+		list, err := listed(enumeration(c.items...), 1<<20)
 		var names []string
 		for _, e := range list {
 			names = append(names, e.Name)
@@ -98,5 +98,23 @@ func TestFileInfoFollowsAttributes(t *testing.T) {
 	want := Info{Attributes: 1, ID: 2, AllocationSize: 3, Created: at, Accessed: at.Add(1), Changed: at.Add(2)}
 	if got := InfoOf("f", e).Sys().(*Info); *got != want {
 		t.Errorf("%+v", got)
+	}
+}
+
+// A listing without end, with or without names that can be represented, is given up at its limit.
+func TestListedGivesUpEndlessListing(t *testing.T) {
+	for _, item := range []error{nil, fmt.Errorf("x/y: %w", smbwire.ErrName)} {
+		n := 0
+		endless := func(yield func(Entry, error) bool) {
+			for yield(Entry{Name: strings.Repeat("n", 100)}, item) {
+				if n++; n > 1000 {
+					t.Fatal("the listing goes on")
+				}
+			}
+		}
+		list, err := listed(endless, 100*(entryCost+100))
+		if !errors.Is(err, errListing) || n != 100 || item == nil && len(list) != 100 {
+			t.Errorf("%d entries of %d: %v", len(list), n, err)
+		}
 	}
 }

@@ -20,8 +20,9 @@ const firstKeyedDialect = 0x0300
 
 // smbSession is a session over the SMB client.
 type smbSession struct {
-	s    *smbclient.Session
-	tree *smbclient.Tree
+	s          *smbclient.Session
+	tree       *smbclient.Tree
+	maxListing int64 // bytes
 }
 
 // NewSession signs in and connects to the share. It owns raw from now on, also if
@@ -46,7 +47,7 @@ func NewSession(ctx context.Context, raw net.Conn, t *base.Target, cfg *base.Con
 		s.Close()
 		return nil, err
 	}
-	return &smbSession{s, tree}, nil
+	return &smbSession{s, tree, cfg.MaxListing}, nil
 }
 
 func (s *smbSession) Open(ctx context.Context, req OpenRequest) (Handle, error) {
@@ -54,7 +55,7 @@ func (s *smbSession) Open(ctx context.Context, req OpenRequest) (Handle, error) 
 	if err != nil {
 		return nil, err
 	}
-	return smbHandle{f}, nil
+	return smbHandle{f, s.maxListing}, nil
 }
 
 func (s *smbSession) Stat(ctx context.Context, name string) (Entry, error) {
@@ -102,7 +103,10 @@ func changed(err error) error {
 
 // smbHandle is a file over the SMB client. The methods of the file with other parameters than
 // those of Handle are adapted.
-type smbHandle struct{ *smbclient.File }
+type smbHandle struct {
+	*smbclient.File
+	maxListing int64 // bytes
+}
 
 func (h smbHandle) Created() Entry { return h.Info() }
 
@@ -130,13 +134,24 @@ func (h smbHandle) Rename(ctx context.Context, name string) error {
 	return h.File.Rename(ctx, name, true)
 }
 
-func (h smbHandle) Entries(ctx context.Context) ([]Entry, error) { return listed(h.ReadDir(ctx, "*")) }
+func (h smbHandle) Entries(ctx context.Context) ([]Entry, error) {
+	return listed(h.ReadDir(ctx, "*"), h.maxListing)
+}
 
-// listed collects an enumeration. A name that cannot be represented does not end it.
-func listed(entries iter.Seq2[Entry, error]) (list []Entry, err error) {
+// entryCost is the memory of an Entry and of its DirEntry, without the name, in bytes.
+const entryCost = 256
+
+var errListing = errors.New("the listing takes more memory than Config.MaxListing")
+
+// listed collects an enumeration. A name that cannot be represented does not end it. An enumeration
+// that needs more than limit bytes is given up: a hostile server can send entries without end.
+func listed(entries iter.Seq2[Entry, error], limit int64) (list []Entry, err error) {
 	var misnamed error // the first
 	missing := 0
 	for e, err := range entries {
+		if limit -= entryCost + int64(len(e.Name)); limit < 0 {
+			return list, fmt.Errorf("%w, after %d entries", errListing, len(list)+missing)
+		}
 		switch {
 		case errors.Is(err, smbwire.ErrName):
 			if missing++; misnamed == nil {
