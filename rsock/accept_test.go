@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"syscall"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"lwio/rdma"
+	"lwio/rsock/internal/verbs"
 )
 
 // dialing is a dial in progress.
@@ -37,7 +37,8 @@ func startDial(t *testing.T, d *Dialer, address string) *dialing {
 }
 
 // TestAdmitDecidesBeforePeerIsAnswered dials while Admit blocks: the peer gets no answer
-// before Admit returns. A refusal over RDMA is final for TCP too. [WSD §3.2]
+// before Admit returns. After a refusal the dialer tries TCP, and Admit decides again.
+// [WSD §3.2]
 func TestAdmitDecidesBeforePeerIsAnswered(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		asked, answer := make(chan *Request), make(chan bool)
@@ -74,18 +75,23 @@ func TestAdmitDecidesBeforePeerIsAnswered(t *testing.T) {
 		no := startDial(t, d, l.Addr().String())
 		<-asked
 		answer <- false
-		<-no.done
-		wantIs(t, no.err, syscall.ECONNREFUSED)
-		select {
-		case r := <-asked:
-			answer <- false
+		if r := <-asked; r.Transport != TransportTCP {
 			t.Errorf("after the refusal came a request by %s", r.Transport)
-		default:
 		}
+		answer <- false
+		<-no.done
+		if no.err != nil {
+			t.Fatal(no.err)
+		}
+		wantIs(t, reasonOf(t, no.c, provider().Name()), syscall.ECONNREFUSED)
+		_, err = no.c.Read(make([]byte, 1))
+		wantIs(t, err, syscall.ECONNRESET)
 	})
 }
 
-func TestFullBacklogRefuses(t *testing.T) {
+// TestFullBacklogLeadsToTCP fills the backlog with negotiated connections: the next dialer
+// connects by TCP.
+func TestFullBacklogLeadsToTCP(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		l := listenOn(t, &ListenConfig{Config: with(provider()), Backlog: 2}, "127.0.0.1:0")
 		d := &Dialer{Config: with(provider())}
@@ -101,18 +107,22 @@ func TestFullBacklogRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		_, err := dial()
-		wantIs(t, err, syscall.ECONNREFUSED)
-		var e *Error
-		if !errors.As(err, &e) || !e.Final {
-			t.Errorf("the refusal is %v", err)
-		}
-		a, err := l.AcceptConn()
+		c, err := dial()
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer a.Close()
-		c, err := dial()
+		if c.Transport().RDMA() {
+			t.Errorf("transport %v", c.Transport())
+		}
+		wantIs(t, reasonOf(t, c, provider().Name()), syscall.ECONNREFUSED)
+		for range 3 { // AcceptConn takes TCP and RDMA connections in any order
+			a, err := l.AcceptConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer a.Close()
+		}
+		c, err = dial()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +140,9 @@ func TestCloseWhileDeciding(t *testing.T) {
 			asked <- r
 			return <-answer
 		}}, "127.0.0.1:0")
-		r := startDial(t, &Dialer{Config: with(provider())}, l.Addr().String())
+		cfg := with(provider())
+		cfg.RequireRDMA = true
+		r := startDial(t, &Dialer{Config: cfg}, l.Addr().String())
 		<-asked
 		closed := make(chan error)
 		go func() { closed <- l.Close() }()
@@ -202,7 +214,7 @@ func TestListenerSurvivesHostileRequests(t *testing.T) {
 		if !fabricOf(provider()).inHost() {
 			evil = netip.MustParseAddrPort("127.0.0.1:0")
 		}
-		good := hello{kind: helloRequest, from: evil, to: own}
+		good := hello{kind: helloRequest, from: evil, to: own, proofPort: 50001, nonce: newNonce()}
 		wrong := func(change func(*hello)) []byte {
 			h := good
 			change(&h)
@@ -215,11 +227,12 @@ func TestListenerSurvivesHostileRequests(t *testing.T) {
 			"something behind":        append(good.appendTo(nil), 1),
 			"an acceptance":           wrong(func(h *hello) { h.kind = helloAccept }),
 			"a rejection":             wrong(func(h *hello) { h.kind, h.reason = helloReject, rejectedRefused }),
-			"another version":         append([]byte("RSOCK\x02"), good.appendTo(nil)[6:]...),
+			"another version":         append([]byte("RSOCK\x01"), good.appendTo(nil)[6:]...),
+			"no port for the proof":   wrong(func(h *hello) { h.proofPort = 0 }),
 			"another port":            wrong(func(h *hello) { h.to = netip.AddrPortFrom(own.Addr(), own.Port()+1) }),
 			"another address":         wrong(func(h *hello) { h.to = netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), own.Port()) }),
 			"address of another host": wrong(func(h *hello) { h.from = netip.MustParseAddrPort("192.0.2.1:666") }),
-			"a lot of text":           bytes.Repeat([]byte("RSOCK\x01\x01\x00"), 60),
+			"a lot of text":           bytes.Repeat([]byte("RSOCK\x02\x01\x00"), 60),
 		}
 		for name, private := range cases {
 			s, reply, err := raw(t, provider(), own, private)
@@ -236,55 +249,58 @@ func TestListenerSurvivesHostileRequests(t *testing.T) {
 	})
 }
 
-// TestSilentDialersLoseTheirPlace sends requests without a negotiation: each has a place in
-// the backlog for at most HandshakeTimeout.
+// silent sends a valid request to the RDMA listener of l, and nothing after it.
+func silent(t *testing.T, p rdma.Provider, l *Listener, proofPort uint16) (*verbs.Socket, error) {
+	t.Helper()
+	from := "127.0.0.1:0"
+	if fabricOf(p).inHost() {
+		from = "127.0.0.1:50000"
+	}
+	call := hello{kind: helloRequest, from: netip.MustParseAddrPort(from), to: addrOf(l), proofPort: proofPort, nonce: newNonce()}
+	s, _, err := raw(t, p, addrOf(l), call.appendTo(nil))
+	t.Cleanup(func() { s.Close() })
+	return s, err
+}
+
+// TestSilentDialersLoseTheirPlace fills the backlog with requests that are never negotiated: a
+// dial by RDMA takes the place of the oldest of them at once.
 func TestSilentDialersLoseTheirPlace(t *testing.T) {
+	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
+		const places = 4
+		l := listenOn(t, &ListenConfig{Config: with(provider()), Backlog: places}, "127.0.0.1:0")
+		for i := range places {
+			if _, err := silent(t, provider(), l, firstDynamicPort+uint16(i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start := time.Now()
+		c, a := pairOf(t, &Dialer{Config: with(provider())}, l)
+		mustBe(t, c, a, provider().Name())
+		if took := time.Since(start); took > patience/2 {
+			t.Errorf("the dial took %v", took)
+		}
+	})
+}
+
+// TestSilentDialersAreDropped sends a request without a negotiation: the listener gives up
+// after HandshakeTimeout.
+func TestSilentDialersAreDropped(t *testing.T) {
 	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
 		cfg := with(provider())
 		cfg.HandshakeTimeout = 100 * time.Millisecond
 		l := listenOn(t, &ListenConfig{Config: cfg, Backlog: 1}, "127.0.0.1:0")
-		from := "127.0.0.1:0"
-		if fabricOf(provider()).inHost() {
-			from = "127.0.0.1:50000"
-		}
-		call := hello{kind: helloRequest, from: netip.MustParseAddrPort(from), to: addrOf(l)}
-		end := time.Now().Add(patience)
-		for came := false; !came; { // the listener may be too late to accept it
-			s, _, err := raw(t, provider(), addrOf(l), call.appendTo(nil))
-			if came = err == nil; came {
-				for s.Err() == nil { // until the listener gives up
-					time.Sleep(time.Millisecond)
-				}
-			} else if time.Now().After(end) {
+		for end := time.Now().Add(patience); ; { // the listener may be too late to accept it
+			s, err := silent(t, provider(), l, firstDynamicPort)
+			if err != nil && time.Now().After(end) {
 				t.Fatal(err)
 			}
-			s.Close()
-		}
-		accepted := make(chan error, 1)
-		go func() {
-			a, err := l.AcceptConn()
-			if err == nil {
-				a.Close()
+			if err != nil {
+				continue
 			}
-			accepted <- err
-		}()
-		d := &Dialer{Config: with(provider())}
-		for { // until the listener has freed the place, and does not end this connection too
-			c, err := d.DialConn(t.Context(), "tcp", l.Addr().String())
-			if err == nil {
-				_, err = c.Read(make([]byte, 1))
-				c.Close()
+			for s.Err() == nil { // until the listener gives up
+				time.Sleep(time.Millisecond)
 			}
-			if err == io.EOF { //nolint:errorlint // as io.Reader says
-				break
-			}
-			if !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, syscall.ECONNRESET) || time.Now().After(end) {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Millisecond)
-		}
-		if err := <-accepted; err != nil {
-			t.Error(err)
+			return
 		}
 	})
 }

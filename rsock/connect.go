@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/netip"
 	"syscall"
 	"time"
@@ -75,7 +74,8 @@ func (r *router) dialRoute(ctx context.Context, rt route, to, from netip.AddrPor
 		if c, err = r.dialEndpoint(ctx, svc, e, to, from, skipped); err == nil {
 			return c, nil
 		}
-		if limit == r.cfg.HandshakeTimeout && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		late := limit == r.cfg.HandshakeTimeout && errors.Is(ctx.Err(), context.DeadlineExceeded)
+		if late || ctx.Err() == nil && errors.Is(err, ErrUnproven) {
 			r.unresponsive.add(e.at, r.cfg.RetryInterval)
 		}
 		if !errors.Is(err, errNoListener) {
@@ -92,9 +92,23 @@ var (
 	errNoListener = errors.New("no RDMA listener at the address")
 )
 
+// portTriesOfProof is how many ports are tried for the TCP connection of a proof.
+const portTriesOfProof = 8
+
 // dialEndpoint connects to one RDMA listener. On success the connection owns the service.
-func (r *router) dialEndpoint(ctx context.Context, svc *service, e endpoint, to, from netip.AddrPort, skipped []Skipped) (*Conn, error) {
+func (r *router) dialEndpoint(ctx context.Context, svc *service, e endpoint, to, from netip.AddrPort, skipped []Skipped) (c *Conn, err error) {
 	own := sourceOf(&e, to, from)
+	for range portTriesOfProof {
+		if c, err = r.tryEndpoint(ctx, svc, e, to, own, skipped); !errors.Is(err, errPortInUse) {
+			break
+		}
+	}
+	return c, err
+}
+
+// tryEndpoint is one attempt of dialEndpoint. The program at the RDMA address gets nothing
+// but a hello before its listener is proven.
+func (r *router) tryEndpoint(ctx context.Context, svc *service, e endpoint, to, own netip.AddrPort, skipped []Skipped) (*Conn, error) {
 	failed := func(op string, final bool, err error) error {
 		return &Error{Op: op, Provider: svc.Name(), Object: e.String(), Final: final, Err: err}
 	}
@@ -112,11 +126,15 @@ func (r *router) dialEndpoint(ctx context.Context, svc *service, e endpoint, to,
 	if err != nil {
 		return nil, failed("connect", false, err)
 	}
-	call := hello{kind: helloRequest, from: withoutZone(own), to: withoutZone(to)}
+	call := hello{kind: helloRequest, from: withoutZone(own), to: withoutZone(to), proofPort: dynamicPort(), nonce: newNonce()}
 	reply, err := sock.Connect(ctx, e.at, call.appendTo(nil))
 	if err = connectOutcome(&e, to, reply, err); err != nil {
 		s.Abort()
 		return nil, failed("connect", isFinal(err), err)
+	}
+	if err := askProof(ctx, *r.net, &call, to, e.at); err != nil {
+		s.Abort()
+		return nil, failed("prove", false, err)
 	}
 	if err := s.Start(ctx, true); err != nil {
 		s.Abort()
@@ -140,7 +158,7 @@ func connectOutcome(e *endpoint, to netip.AddrPort, reply []byte, err error) err
 		return nil
 	}
 	if h, err := decodeHello(reply, helloReject); err == nil {
-		return finalError{h.reason.errno()}
+		return h.reason.errno() // not final: the rejection is not proven
 	}
 	switch verbs.ErrnoOf(err) {
 	case verbs.EHOSTUNREACH:
@@ -156,7 +174,8 @@ func connectOutcome(e *endpoint, to netip.AddrPort, reply []byte, err error) err
 	return err
 }
 
-// finalError is an error that holds for TCP too.
+// finalError is an error that holds for TCP too. It never comes from the program at the RDMA
+// address.
 type finalError struct{ error }
 
 // Unwrap returns the error.
@@ -164,10 +183,13 @@ func (e finalError) Unwrap() error { return e.error }
 
 func isFinal(err error) bool { return errors.As(err, new(finalError)) }
 
-// errno returns the error that the rejected dialer sees.
+// errno returns the reason of a rejection as an error.
 func (r rejection) errno() error {
-	if r == rejectedClosing {
+	switch r {
+	case rejectedClosing:
 		return syscall.ECONNRESET
+	case rejectedPort:
+		return errPortInUse
 	}
 	return syscall.ECONNREFUSED
 }
@@ -182,7 +204,7 @@ func sourceOf(e *endpoint, to, from netip.AddrPort) netip.AddrPort {
 		from = netip.AddrPortFrom(to.Addr(), from.Port())
 	}
 	if from.Port() == 0 {
-		from = netip.AddrPortFrom(from.Addr(), firstDynamicPort+rand.N[uint16](65535-firstDynamicPort))
+		from = netip.AddrPortFrom(from.Addr(), dynamicPort())
 	}
 	return from
 }

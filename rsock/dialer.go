@@ -19,7 +19,8 @@ type Dialer struct {
 	// Config selects the providers and tunes the connections; nil is the zero Config.
 	Config *Config
 	// NetDialer dials TCP; nil is the zero net.Dialer. Its Timeout, Deadline, LocalAddr and
-	// Resolver apply to RDMA too.
+	// Resolver apply to RDMA too. It also dials the TCP connection over which the owner of the
+	// TCP port proves that the RDMA listener is its own.
 	NetDialer *net.Dialer
 
 	once   sync.Once
@@ -34,6 +35,7 @@ func (d *Dialer) init() {
 		if d.net = d.NetDialer; d.net == nil {
 			d.net = new(net.Dialer)
 		}
+		d.router.net = d.net
 	})
 }
 
@@ -46,9 +48,8 @@ func (d *Dialer) Dial(network, address string) (net.Conn, error) {
 // connection is a *Conn. If a name has several addresses, RDMA is tried with each address in
 // the order of the resolver, and then TCP with the addresses that did not refuse.
 //
-// Errors: a *net.OpError. It wraps ECONNREFUSED if no program listens at the address,
-// ListenConfig.Admit returned false or the backlog is full; ECONNRESET if the listener was
-// closing; EHOSTUNREACH; ErrNoRDMA if RDMA is required; the error of ctx.
+// Errors: a *net.OpError. It wraps ECONNREFUSED if no program listens at the address;
+// EHOSTUNREACH; ErrNoRDMA if RDMA is required; the error of ctx.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := d.DialConn(ctx, network, address)
 	if err != nil {

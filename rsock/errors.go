@@ -22,6 +22,9 @@ var (
 	ErrUnresponsive = errors.New("the RDMA listener did not answer a short while ago")
 	// ErrNotRSock: the program at the address of the RDMA listener does not use rsock.
 	ErrNotRSock = errors.New("the program at the RDMA address does not use rsock")
+	// ErrUnproven: the owner of the TCP port did not confirm that the RDMA listener is its
+	// own.
+	ErrUnproven = errors.New("the owner of the TCP port does not confirm the RDMA listener")
 )
 
 // Error is a failure to connect or to listen by RDMA. Dial and Listen return it inside a

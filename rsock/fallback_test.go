@@ -12,6 +12,7 @@ import (
 
 	"lwio/internal/test/skip"
 	"lwio/rdma"
+	"lwio/rdma/iwarp"
 	"lwio/rsock/internal/verbs"
 )
 
@@ -26,6 +27,7 @@ func TestFallbackToTCP(t *testing.T) {
 		alter  func(*altered)                    // the dialer's provider
 		reason error
 		quick  bool // the handshake timeout is short
+		asks   bool // a TCP connection asks for the proof
 	}{
 		{name: "no RDMA listener", reason: errNoListener},
 		{name: "a foreign program refuses", answer: func(t *testing.T, in *verbs.Incoming) {
@@ -40,7 +42,7 @@ func TestFallbackToTCP(t *testing.T) {
 		{name: "a foreign program repeats the request", reason: ErrNotRSock, answer: func(t *testing.T, in *verbs.Incoming) {
 			acceptAs(t, in, in.PrivateData())
 		}},
-		{name: "an RDMA listener that does not negotiate", reason: context.DeadlineExceeded, quick: true, answer: func(t *testing.T, in *verbs.Incoming) {
+		{name: "an RDMA listener that does not negotiate", reason: context.DeadlineExceeded, quick: true, asks: true, answer: func(t *testing.T, in *verbs.Incoming) {
 			call, _ := decodeHello(in.PrivateData(), helloRequest)
 			yes := hello{kind: helloAccept, from: call.to, to: call.from}
 			acceptAs(t, in, yes.appendTo(nil))
@@ -48,6 +50,9 @@ func TestFallbackToTCP(t *testing.T) {
 		{name: "a foreign program that does not answer", reason: context.DeadlineExceeded, quick: true, answer: func(t *testing.T, in *verbs.Incoming) {
 			t.Cleanup(func() { in.Socket().Close() })
 		}},
+		{name: "an RDMA listener refuses", reason: syscall.ECONNREFUSED, answer: rejectAs(rejectedRefused)},
+		{name: "the backlog of an RDMA listener is full", reason: syscall.ECONNREFUSED, answer: rejectAs(rejectedBacklog)},
+		{name: "an RDMA listener is closing", reason: syscall.ECONNRESET, answer: rejectAs(rejectedClosing)},
 		{name: "the adapter does not open", reason: errBroken, alter: func(p *altered) {
 			p.open = func() error { return errBroken }
 		}},
@@ -106,6 +111,9 @@ func TestFallbackToTCP(t *testing.T) {
 				if !errors.As(err, &op) || op.Addr.String() != l.Addr().String() {
 					t.Errorf("dial: %v is no *net.OpError of the address", err)
 				}
+				if c.asks {
+					came = max(came, 2) + 1
+				}
 				if l.came.Load() > max(came, 1) {
 					t.Error("TCP was tried, though RDMA is required")
 				}
@@ -124,72 +132,46 @@ func acceptAs(t *testing.T, in *verbs.Incoming, private []byte) {
 	}
 }
 
-// TestFinalErrorsEndDialWithoutTCP causes each failure after which TCP is not tried: the
-// rejections of an RDMA listener, and a host that cannot be reached. [WSD §3.1]
-func TestFinalErrorsEndDialWithoutTCP(t *testing.T) {
-	reject := func(why rejection) func(*testing.T, *verbs.Incoming) {
-		return func(t *testing.T, in *verbs.Incoming) {
-			call, err := decodeHello(in.PrivateData(), helloRequest)
-			if err != nil {
-				t.Error(err)
-			}
-			no := hello{kind: helloReject, reason: why, from: call.to, to: call.from}
-			in.Reject(no.appendTo(nil))
+// rejectAs returns a foreign program that rejects as an RDMA listener does.
+func rejectAs(why rejection) func(*testing.T, *verbs.Incoming) {
+	return func(t *testing.T, in *verbs.Incoming) {
+		call, err := decodeHello(in.PrivateData(), helloRequest)
+		if err != nil {
+			t.Error(err)
+		}
+		no := hello{kind: helloReject, reason: why, from: call.to, to: call.from}
+		in.Reject(no.appendTo(nil))
+	}
+}
+
+// TestUnreachableHostEndsDialWithoutTCP has the host of the destination unreachable. [WSD §3.1]
+func TestUnreachableHostEndsDialWithoutTCP(t *testing.T) {
+	p := &altered{Provider: iwarp.New(nil), connect: rdma.StatusHostUnreachable}
+	l := countTCP(t, "127.0.0.1:0")
+	for _, require := range []bool{false, true} {
+		d := &Dialer{Config: with(p)}
+		d.Config.RequireRDMA = require
+		_, err := d.Dial("tcp", l.Addr().String())
+		wantIs(t, err, syscall.EHOSTUNREACH)
+		var op *net.OpError
+		var e *Error
+		if !errors.As(err, &op) || !errors.As(err, &e) || !e.Final || e.Provider != p.Name() {
+			t.Errorf("the error is %#v", err)
 		}
 	}
-	cases := []struct {
-		name   string
-		answer func(*testing.T, *verbs.Incoming)
-		alter  func(*altered)
-		want   error
-	}{
-		{name: "refused", answer: reject(rejectedRefused), want: syscall.ECONNREFUSED},
-		{name: "backlog full", answer: reject(rejectedBacklog), want: syscall.ECONNREFUSED},
-		{name: "closing", answer: reject(rejectedClosing), want: syscall.ECONNRESET},
-		{name: "host unreachable", alter: func(p *altered) { p.connect = rdma.StatusHostUnreachable }, want: syscall.EHOSTUNREACH},
+	// The listener counts connections in order, so all earlier TCP connections are counted
+	// now.
+	last, err := new(Dialer).Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
 	}
-	eachProvider(t, func(t *testing.T, provider func() rdma.Provider) {
-		for _, c := range cases {
-			t.Run(c.name, func(t *testing.T) {
-				p := &altered{Provider: provider()}
-				if c.alter != nil {
-					c.alter(p)
-					if fabricOf(p).inHost() {
-						skip.Test(t, "a fabric inside the host reaches no other")
-					}
-				}
-				l := countTCP(t, "127.0.0.1:0")
-				if c.answer != nil {
-					foreignListener(t, provider(), addrOf(l), func(in *verbs.Incoming) { c.answer(t, in) })
-				}
-				for _, require := range []bool{false, true} {
-					d := &Dialer{Config: with(p)}
-					d.Config.RequireRDMA = require
-					_, err := d.Dial("tcp", l.Addr().String())
-					wantIs(t, err, c.want)
-					var op *net.OpError
-					var e *Error
-					if !errors.As(err, &op) || !errors.As(err, &e) || !e.Final || e.Provider != p.Name() {
-						t.Errorf("the error is %#v", err)
-					}
-				}
-				// The listener counts connections in order, so all earlier
-				// TCP connections are counted now.
-				d := new(Dialer)
-				last, err := d.Dial("tcp", l.Addr().String())
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer last.Close()
-				for l.came.Load() == 0 {
-					time.Sleep(time.Millisecond)
-				}
-				if n := l.came.Load(); n != 1 {
-					t.Errorf("TCP was tried %d times", n-1)
-				}
-			})
-		}
-	})
+	defer last.Close()
+	for l.came.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if n := l.came.Load(); n != 1 {
+		t.Errorf("TCP was tried %d times", n-1)
+	}
 }
 
 // TestUnreachableRDMAAddressLeadsToTCP has the RDMA listener at an address that is not the

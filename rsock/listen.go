@@ -16,15 +16,17 @@ type ListenConfig struct {
 	// NetListenConfig listens on TCP; nil is the zero net.ListenConfig.
 	NetListenConfig *net.ListenConfig
 	// Backlog is how many RDMA connections may be between their request and AcceptConn.
-	// Further requests are refused at once. 0 is 1024. The system sets the backlog of
-	// TCP.
+	// A further request takes the place of the oldest connection that is not negotiated,
+	// of the host with most of them. If all are negotiated, the request is refused, and
+	// its dialer uses TCP. 0 is 1024. The system sets the backlog of TCP; up to Backlog
+	// further TCP connections wait for AcceptConn.
 	//
 	// Source: [WSD §3.2]
 	Backlog int
 	// Admit decides on each connection; nil admits all. An RDMA dialer gets no answer
-	// before Admit has returned, and ECONNREFUSED if Admit returns false. The system has
-	// accepted a TCP connection before Admit is called; if Admit returns false, the
-	// connection is reset. Several goroutines call Admit at a time, and none delays
+	// before Admit has returned. If Admit returns false, the dialer tries TCP, and Admit
+	// is called for that connection too. The system has accepted a TCP connection before
+	// Admit is called; if Admit returns false, the connection is reset. Several goroutines call Admit at a time, and none delays
 	// another: up to 64 for TCP connections, and up to Backlog for RDMA connections. For
 	// an RDMA connection Admit must return within Config.HandshakeTimeout.
 	//

@@ -3,6 +3,7 @@ package rsock
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net"
 	"net/netip"
 	"sync"
@@ -28,9 +29,11 @@ type Listener struct {
 	rdma   rdmaListeners
 	admit  func(*Request) bool
 
-	accepted chan arrival  // TCP connections; unbuffered, the system keeps further connections
-	ready    chan *Conn    // RDMA connections, each with a slot
-	slots    chan struct{} // one element for each RDMA connection from its request to AcceptConn
+	arrived  chan *net.TCPConn // TCP connections that ask for no proof; acceptTCP closes it
+	accepted chan arrival      // TCP connections for AcceptConn
+	ready    chan *Conn        // negotiated RDMA connections
+	backlog  backlog           // RDMA connections from their request to AcceptConn
+	proofs   proofs
 	handling chan struct{} // one element for each request that is being handled
 	deciding chan struct{} // one element for each TCP connection that Admit is called for
 	ctx      context.Context
@@ -57,14 +60,16 @@ func newListener(lc *ListenConfig, r *router, tcp *net.TCPListener, network stri
 		accepted: make(chan arrival),
 		deciding: make(chan struct{}, deciding),
 	}
-	backlog := lc.Backlog
-	if backlog <= 0 {
-		backlog = defaultBacklog
+	most := lc.Backlog
+	if most <= 0 {
+		most = defaultBacklog
 	}
-	l.rdma = rdmaListeners{l: l, backlog: backlog, dual: network == "tcp" && l.addr.Addr() == netip.IPv6Unspecified()}
-	l.ready = make(chan *Conn, backlog)
-	l.slots = make(chan struct{}, backlog)
-	l.handling = make(chan struct{}, backlog+rejecting)
+	l.backlog.init(most)
+	l.proofs.byPeer = make(map[netip.AddrPort]*announced)
+	l.arrived = make(chan *net.TCPConn, most)
+	l.rdma = rdmaListeners{l: l, backlog: most, dual: network == "tcp" && l.addr.Addr() == netip.IPv6Unspecified()}
+	l.ready = make(chan *Conn, most)
+	l.handling = make(chan struct{}, most+rejecting)
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	l.closing = l.ctx.Done()
 	return l
@@ -73,6 +78,7 @@ func newListener(lc *ListenConfig, r *router, tcp *net.TCPListener, network stri
 // start begins to accept TCP connections, and to follow the addresses of the providers.
 func (l *Listener) start() {
 	l.wg.Go(l.acceptTCP)
+	l.wg.Go(l.serveTCP)
 	if len(l.router.cfg.Providers) > 0 {
 		l.wg.Go(l.rdma.follow)
 	}
@@ -97,7 +103,7 @@ func (l *Listener) AcceptConn() (*Conn, error) {
 		case a := <-l.accepted:
 			return a.c, a.err
 		case c := <-l.ready:
-			<-l.slots
+			l.backlog.accepted()
 			return c, nil
 		case <-l.closing:
 		}
@@ -147,8 +153,10 @@ func (l *Listener) Drain(ctx context.Context) error {
 	return nil
 }
 
-// acceptTCP accepts TCP connections until the listener is closed.
+// acceptTCP accepts TCP connections until the listener is closed. It answers the connections
+// that ask for a proof. It does not wait for AcceptConn before Backlog connections wait.
 func (l *Listener) acceptTCP() {
+	defer close(l.arrived)
 	for l.ctx.Err() == nil {
 		tcp, err := l.tcp.AcceptTCP()
 		switch {
@@ -156,14 +164,75 @@ func (l *Listener) acceptTCP() {
 			return
 		case err != nil:
 			l.deliver(arrival{err: err})
-		case l.router.cfg.RequireRDMA:
-			l.router.cfg.Logger.Info("rsock: TCP connection reset, as RDMA is required", "peer", tcp.RemoteAddr())
-			reset(tcp)
-		case l.admit == nil:
-			l.deliver(arrival{c: newTCPConn(tcp, nil)})
-		default:
-			l.decide(tcp)
+			continue
 		}
+		if a := l.proofs.take(tcp.RemoteAddr().(*net.TCPAddr).AddrPort()); a != nil {
+			l.wg.Go(func() { l.prove(a, tcp) })
+			continue
+		}
+		select {
+		case l.arrived <- tcp:
+		case <-l.closing:
+			reset(tcp)
+		}
+	}
+}
+
+// prove answers an announced TCP connection. A connection that asks for no proof belongs to
+// another program of the dialer's host, and waits for AcceptConn like all others. If too many
+// connections wait for Admit, it is reset.
+func (l *Listener) prove(a *announced, tcp *net.TCPConn) {
+	if a.prove(tcp) {
+		return
+	}
+	select {
+	case l.deciding <- struct{}{}:
+		l.decide(tcp)
+	default:
+		reset(tcp)
+	}
+}
+
+// serveTCP gives TCP connections to AcceptConn.
+func (l *Listener) serveTCP() {
+	for tcp := range l.arrived {
+		if l.admit == nil || l.router.cfg.RequireRDMA || l.ctx.Err() != nil {
+			l.settle(tcp)
+			continue
+		}
+		// Admit may block, so it has a goroutine of its own.
+		select {
+		case l.deciding <- struct{}{}:
+			l.wg.Go(func() { l.decide(tcp) })
+		case <-l.closing:
+			reset(tcp)
+		}
+	}
+}
+
+// decide is settle for a connection that counts in deciding.
+func (l *Listener) decide(tcp *net.TCPConn) {
+	defer func() { <-l.deciding }()
+	l.settle(tcp)
+}
+
+// settle gives a TCP connection to AcceptConn, or resets it if RDMA is required, Admit
+// returns false or the listener is closed.
+func (l *Listener) settle(tcp *net.TCPConn) {
+	switch {
+	case l.ctx.Err() != nil:
+		reset(tcp)
+	case l.router.cfg.RequireRDMA:
+		l.router.noise.Log(l.router.cfg.Logger, slog.LevelInfo, "rsock: TCP connection reset, as RDMA is required", "peer", tcp.RemoteAddr())
+		reset(tcp)
+	case l.admit == nil || l.admit(&Request{
+		Transport:  TransportTCP,
+		LocalAddr:  tcp.LocalAddr().(*net.TCPAddr),
+		RemoteAddr: tcp.RemoteAddr().(*net.TCPAddr),
+	}):
+		l.deliver(arrival{c: newTCPConn(tcp, nil)})
+	default:
+		reset(tcp)
 	}
 }
 
@@ -177,29 +246,6 @@ func (l *Listener) deliver(a arrival) {
 			a.c.Close()
 		}
 	}
-}
-
-// decide calls Admit for a TCP connection in a goroutine of its own, because Admit may
-// block. decide waits while too many of these goroutines run.
-func (l *Listener) decide(c *net.TCPConn) {
-	select {
-	case l.deciding <- struct{}{}:
-	case <-l.closing:
-		reset(c)
-		return
-	}
-	l.wg.Go(func() {
-		defer func() { <-l.deciding }()
-		if l.admit(&Request{
-			Transport:  TransportTCP,
-			LocalAddr:  c.LocalAddr().(*net.TCPAddr),
-			RemoteAddr: c.RemoteAddr().(*net.TCPAddr),
-		}) {
-			l.deliver(arrival{c: newTCPConn(c, nil)})
-		} else {
-			reset(c)
-		}
-	})
 }
 
 // reset closes a connection with a TCP reset.

@@ -2,7 +2,11 @@ package rsock
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"net"
+	"net/netip"
+	"os"
 	"time"
 
 	"lwio/rsock/internal/verbs"
@@ -76,24 +80,51 @@ func (r *rdmaListener) isGone() bool {
 
 // handle rejects a request, or makes a connection of it for AcceptConn.
 func (r *rdmaListener) handle(in *verbs.Incoming) {
-	log := r.l.router.cfg.Logger.With("provider", r.service.Name(), "addr", &r.at)
+	noise, log := &r.l.router.noise, r.l.router.cfg.Logger.With("provider", r.service.Name(), "addr", &r.at)
 	call, err := r.readRequest(in)
 	if err != nil {
-		log.Info("rsock: request without valid private data rejected", "err", err, "reject", in.Reject(nil))
+		noise.Log(log, slog.LevelInfo, "rsock: request without valid private data rejected", "err", err, "reject", in.Reject(nil))
 		return
 	}
-	if reason := r.admit(&call); reason != notRejected {
+	ctx, cancel := context.WithTimeoutCause(r.l.ctx, r.l.router.cfg.HandshakeTimeout, os.ErrDeadlineExceeded)
+	defer cancel()
+	ctx, evict := context.WithCancelCause(ctx)
+	defer evict(nil)
+	place := r.l.backlog.enter(r.hostOf(&call), evict)
+	proof := r.l.proofs.announce(ctx, &call, r.at.at)
+	defer r.l.proofs.forget(&call, proof)
+	if reason := r.admit(ctx, place, proof, &call); reason != notRejected {
+		r.l.backlog.leave(place)
 		no := hello{kind: helloReject, reason: reason, from: call.to, to: call.from}
-		log.Info("rsock: connection rejected", "peer", call.from, "reason", reason.errno(), "reject", in.Reject(no.appendTo(nil)))
+		noise.Log(log, slog.LevelInfo, "rsock: connection rejected", "peer", call.from, "reason", reason.errno(), "reject", in.Reject(no.appendTo(nil)))
 		return
 	}
-	conn, err := r.accept(in, &call)
+	conn, err := r.accept(ctx, in, proof, &call)
+	if err == nil && !r.l.backlog.finish(place) {
+		_ = conn.SetLinger(0)
+		conn.Close()
+		err = errEvicted
+	}
 	if err != nil {
-		<-r.l.slots
-		log.Info("rsock: handshake failed", "peer", call.from, "err", err)
+		r.l.backlog.leave(place)
+		noise.Log(log, slog.LevelInfo, "rsock: handshake failed", "peer", call.from, "err", err)
 		return
 	}
-	r.l.ready <- conn // does not block, as the connection has a slot
+	r.l.ready <- conn // does not block, as the connection has a place
+}
+
+// hostOf returns the host of a dialer for the backlog. Peers inside the host are one host,
+// because each can name any address.
+func (r *rdmaListener) hostOf(call *hello) netip.Prefix {
+	if r.at.fabric.inHost() {
+		return netip.Prefix{}
+	}
+	bits := call.from.Addr().BitLen()
+	if call.from.Addr().Is6() {
+		bits = 64 // a host can have all addresses of its network
+	}
+	host, _ := call.from.Addr().Prefix(bits) // fails for no address
+	return host
 }
 
 // readRequest decodes the hello of a request. It checks that the hello names this listener,
@@ -128,16 +159,15 @@ func (r *rdmaListener) readRequest(in *verbs.Incoming) (hello, error) {
 	return call, nil
 }
 
-// admit takes a slot for a connection, and calls Admit. Without a rejection the connection
-// owns the slot.
-func (r *rdmaListener) admit(call *hello) rejection {
-	if r.l.ctx.Err() != nil {
+// admit calls Admit for a request with a place and an announcement.
+func (r *rdmaListener) admit(ctx context.Context, place *place, proof *announced, call *hello) rejection {
+	switch {
+	case r.l.ctx.Err() != nil:
 		return rejectedClosing
-	}
-	select {
-	case r.l.slots <- struct{}{}:
-	default:
+	case place == nil:
 		return rejectedBacklog
+	case proof == nil:
+		return rejectedPort
 	}
 	wanted := r.l.admit == nil || r.l.admit(&Request{
 		Transport:  r.service.Name(),
@@ -145,21 +175,19 @@ func (r *rdmaListener) admit(call *hello) rejection {
 		RemoteAddr: net.TCPAddrFromAddrPort(call.from),
 	})
 	switch {
-	case wanted && r.l.ctx.Err() == nil:
-		return notRejected
-	case wanted:
-		<-r.l.slots
+	case r.l.ctx.Err() != nil:
 		return rejectedClosing
+	case !wanted:
+		return rejectedRefused
+	case ctx.Err() != nil:
+		return rejectedBacklog
 	}
-	<-r.l.slots
-	return rejectedRefused
+	return notRejected
 }
 
-// accept makes the connection and negotiates.
-func (r *rdmaListener) accept(in *verbs.Incoming, call *hello) (*Conn, error) {
+// accept makes the connection, and negotiates after the dialer has got its proof.
+func (r *rdmaListener) accept(ctx context.Context, in *verbs.Incoming, proof *announced, call *hello) (*Conn, error) {
 	router := r.l.router
-	ctx, cancel := context.WithTimeout(r.l.ctx, router.cfg.HandshakeTimeout)
-	defer cancel()
 	s, err := router.newStream(ctx, in.Socket())
 	if err != nil {
 		return nil, err
@@ -173,5 +201,14 @@ func (r *rdmaListener) accept(in *verbs.Incoming, call *hello) (*Conn, error) {
 		s.Abort()
 		return nil, err
 	}
+	select {
+	case <-proof.given:
+	default:
+		s.Abort()
+		return nil, errNotAsked
+	}
 	return router.newRDMAConn(s, Transport{Name: r.service.Name()}, call.to, call.from, r.service.share()), nil
 }
+
+// errNotAsked: a dialer negotiated before it had the proof.
+var errNotAsked = errors.New("the dialer did not ask for the proof")

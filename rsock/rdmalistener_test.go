@@ -111,6 +111,8 @@ func TestListenersFollowAddresses(t *testing.T) {
 		tcp := listenTCP(t, "tcp4", "0.0.0.0:0")
 		// Without start only this test calls openAll.
 		l := newListener(&ListenConfig{Config: cfg}, newRouter(cfg), tcp, "tcp4")
+		l.wg.Go(l.acceptTCP) // for the proofs
+		l.wg.Go(l.serveTCP)
 		defer l.Close()
 		want := func(hosts ...string) {
 			t.Helper()

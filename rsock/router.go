@@ -2,9 +2,11 @@ package rsock
 
 import (
 	"context"
+	"net"
 	"sync"
 	"time"
 
+	"lwio/internal/ratelimit"
 	"lwio/rdma"
 	"lwio/rsock/internal/stream"
 	"lwio/rsock/internal/verbs"
@@ -15,15 +17,17 @@ import (
 // for concurrent use.
 type router struct {
 	cfg          Config
+	net          *net.Dialer    // connects to ask for proofs
 	bulk         *stream.Budget // nil: no bound
 	draining     draining
 	subnets      subnetCache
 	services     servicePool
 	unresponsive unresponsive
+	noise        ratelimit.Log // for log lines that any peer can cause
 }
 
 func newRouter(cfg *Config) *router {
-	r := &router{cfg: cfg.withDefaults()}
+	r := &router{cfg: cfg.withDefaults(), net: new(net.Dialer)}
 	r.subnets.init(&r.cfg)
 	r.services.init(&r.cfg)
 	r.unresponsive.until = make(map[rdma.Addr]time.Time)

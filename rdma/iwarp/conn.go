@@ -3,6 +3,7 @@ package iwarp
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"runtime"
@@ -173,7 +174,7 @@ func (c *conn) run() {
 	}
 	c.shutdown(e)
 	if !errors.Is(e.err, net.ErrClosed) {
-		c.a.p.cfg.Logger.Info("iwarp: connection ended", "peer", c.peer, "err", e.err)
+		c.a.p.noise.Log(c.a.p.cfg.Logger, slog.LevelInfo, "iwarp: connection ended", "peer", c.peer, "err", e.err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"lwio/internal/ratelimit"
 	"lwio/rdma"
 )
 
@@ -19,6 +20,7 @@ import (
 type Provider struct {
 	cfg      Config
 	adapters atomic.Uint64 // the number of adapters opened
+	noise    ratelimit.Log // for log lines that any peer can cause
 }
 
 var _ rdma.Provider = (*Provider)(nil)

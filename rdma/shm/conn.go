@@ -5,6 +5,7 @@ package shm
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"sync"
@@ -146,7 +147,7 @@ func (c *conn) run() {
 	c.sleeper.doorbell.Close()
 	c.mappings.close()
 	if !errors.Is(e.err, net.ErrClosed) {
-		c.a.p.cfg.Logger.Info("shm: connection ended", "peer", c.peerName, "err", e.err)
+		c.a.p.noise.Log(c.a.p.cfg.Logger, slog.LevelInfo, "shm: connection ended", "peer", c.peerName, "err", e.err)
 	}
 }
 

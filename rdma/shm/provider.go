@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"lwio/internal/ratelimit"
 	"lwio/rdma"
 )
 
@@ -18,6 +19,7 @@ type Provider struct {
 	adapters atomic.Uint64 // number of opened adapters
 	scratch  sync.Pool     // *[probeSize]byte
 	mapped   mapped        // by all connections
+	noise    ratelimit.Log // for log lines that any peer can cause
 }
 
 // mapped counts the mapped memory of peers, in bytes. Safe for concurrent use.

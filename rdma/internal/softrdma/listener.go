@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"lwio/internal/ratelimit"
 	"lwio/rdma"
 )
 
@@ -49,6 +50,7 @@ type Listener struct {
 	d       *Domain
 	net     Network
 	limits  Limits
+	noise   ratelimit.Log // for log lines that any peer can cause
 	closing chan struct{}
 
 	mu       sync.Mutex
@@ -139,7 +141,7 @@ func (l *Listener) acceptAll() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		l.limits.Logger.Warn(l.d.fabric+": accept", "addr", l.socket.Addr(), "err", err)
+		l.noise.Warn(l.limits.Logger, l.d.fabric+": accept", "addr", l.socket.Addr(), "err", err)
 		select {
 		case <-l.closing:
 			return
@@ -209,7 +211,7 @@ func (l *Listener) admit(nc net.Conn, request arrival, err error) bool {
 	defer l.mu.Unlock()
 	if err != nil || l.closed {
 		delete(l.starting, nc)
-		l.limits.Logger.Info(l.d.fabric+": start-up failed", "peer", nc.RemoteAddr(), "err", err)
+		l.noise.Log(l.limits.Logger, slog.LevelInfo, l.d.fabric+": start-up failed", "peer", nc.RemoteAddr(), "err", err)
 		nc.Close()
 		return true
 	}

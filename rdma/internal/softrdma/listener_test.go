@@ -1,14 +1,18 @@
 package softrdma
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"lwio/internal/ratelimit"
 	"lwio/rdma"
 )
 
@@ -107,4 +111,52 @@ func TestRefusalDelaysNoOtherConnection(t *testing.T) {
 	rl.Close()
 	wantClosed(1)
 	wantClosed(2)
+}
+
+// brokenSocket is a fakeSocket whose connections send no request.
+type brokenSocket struct{ *fakeSocket }
+
+func (brokenSocket) ReadRequest(nc net.Conn) (Request, *PeerParams, error) {
+	return nil, nil, errors.New("no request")
+}
+
+type brokenNetwork struct {
+	*fakeNetwork
+	socket brokenSocket
+}
+
+func (n *brokenNetwork) Listen(context.Context, string, rdma.Addr) (ListenSocket, error) {
+	return n.socket, nil
+}
+
+// Start-ups that fail write one line a second, with the number of the lines left out.
+func TestFailedStartupsAreLoggedWithinBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := brokenSocket{newFakeSocket()}
+		rl, err := NewDomain("soft").CreateListener(&brokenNetwork{newFakeNetwork(), s}, Limits{
+			Startups: 2, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		if err == nil {
+			err = errors.Join(rl.Bind(t.Context(), rdma.Addr{}), rl.Listen(0))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fail := func(n int) {
+			for range n {
+				here, there := net.Pipe()
+				s.arrived <- here
+				_, _ = there.Read(make([]byte, 1)) // until the listener has closed it
+			}
+			synctest.Wait()
+		}
+		fail(1000)
+		time.Sleep(ratelimit.LogInterval)
+		fail(1)
+		rl.Close()
+		if text := log.String(); strings.Count(text, "start-up failed") != 2 || !strings.Contains(text, "suppressed=999") {
+			t.Errorf("logged:\n%s", text)
+		}
+	})
 }
