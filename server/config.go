@@ -80,9 +80,10 @@ type Limits struct {
 	// once. Default 1024, or a quarter of the descriptors that the process may have if that is
 	// less.
 	SMBConnections int
-	// SMBMemory bounds the memory of SMB messages of 16 KiB and more, of all connections
-	// together, in bytes. Requests wait for memory. One user gets three quarters at most.
-	// Default 256 MiB, at least MinSMBMemory.
+	// SMBMemory bounds the memory of SMB messages and sessions, of all connections together, in
+	// bytes. Requests wait for memory. A response counts until its last byte is written. One user
+	// gets three quarters at most. Each connection has an allowance of 64 KiB beside it. Default
+	// 256 MiB, at least MinSMBMemory.
 	SMBMemory int64
 	// Connections bounds the RDMA connections; a further one is rejected. Default 1024, or a
 	// sixteenth of the descriptors if that is less. Unauthenticated bounds the RDMA connections
@@ -111,8 +112,9 @@ type Limits struct {
 	// MinByteRate. ByteBurst is the number of bytes that may be moved at once. Default: the
 	// bytes of a tenth of a second.
 	ByteRate, ByteBurst int64
-	// ConnectionsPerUser bounds the RDMA connections of one user that have passed AUTH; a
-	// further one is refused. Default: Connections less a sixty-fourth of it.
+	// ConnectionsPerUser bounds the RDMA connections of one user that have passed AUTH, and,
+	// separately, the SMB connections on which the user has logged on; a further one is refused.
+	// Default: Connections, and SMBConnections, less a sixty-fourth of it.
 	ConnectionsPerUser int
 	// StallTimeout bounds the time for which a client may leave its answers unreceived; then
 	// its connection is cut. Default 30 s.

@@ -30,6 +30,7 @@ type Server struct {
 //
 // Errors: an invalid configuration.
 func New(cfg Config) (*Server, error) {
+	ofUser := cfg.Limits.ConnectionsPerUser // its default depends on the kind of connections
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, engine: newEngine(&cfg)}
 	smb := smbserver.Config{
 		FS: cfg.FS, ServerName: cfg.ServerName, Encryption: cfg.Encryption, Lookup: cfg.Lookup, Logger: cfg.Logger,
-		MaxConnections: cfg.Limits.SMBConnections, AuthFailures: cfg.Limits.AuthFailures,
+		MaxConnections: cfg.Limits.SMBConnections, MaxUserConnections: ofUser, AuthFailures: cfg.Limits.AuthFailures,
 		RequestRate: cfg.Limits.RequestRate, ByteRate: cfg.Limits.ByteRate, ByteBurst: cfg.Limits.ByteBurst, Memory: cfg.Limits.SMBMemory,
 	}
 	if len(cfg.Providers) > 0 {

@@ -25,13 +25,13 @@ func (o *limitOptions) register(cmd *cobra.Command) {
 	f.IntVar(&o.connections, "connections", 0, fmt.Sprintf("limit of RDMA connections (default %d%s)", server.DefaultConnections, few))
 	f.IntVar(&o.unauthenticated, "unauthenticated", server.DefaultUnauthenticated, "limit of RDMA connections before authentication; a further one evicts another")
 	f.IntVar(&o.files, "files", 0, fmt.Sprintf("limit of open files; one user may have three quarters of it (default %d%s)", vfs.DefaultMaxOpens, few))
-	f.StringVar(&o.smbMemory, "smb-memory", bench.FormatSize(server.DefaultSMBMemory), "limit of the memory for SMB messages")
+	f.StringVar(&o.smbMemory, "smb-memory", bench.FormatSize(server.DefaultSMBMemory), "limit of the memory for SMB messages and sessions, beside 64 KiB for each connection")
 	f.StringVar(&o.readMemory, "read-memory", bench.FormatSize(server.DefaultReadBufferBytes), "limit of the memory of each RDMA provider for reads that are not sent from the page cache directly")
 	f.StringVar(&o.writeMemory, "write-memory", bench.FormatSize(server.DefaultCreditBudget*server.DefaultMaxRecvBufferSize), "limit of the memory for messages of RDMA clients")
 	f.IntVar(&o.requestRate, "request-rate", 0, "limit of requests per second of each user, over SMB and RDMA together; at least 100 (default unlimited)")
 	f.StringVar(&o.byteRate, "byte-rate", "", "limit of bytes per second of each user, over SMB and RDMA together; at least 1m (default unlimited)")
 	f.StringVar(&o.byteBurst, "byte-burst", "", "bytes that pass without a wait (default the bytes of a tenth of a second)")
-	f.IntVar(&o.userConnections, "user-connections", 0, "limit of RDMA connections of each user (default all but 1/64 of --connections)")
+	f.IntVar(&o.userConnections, "user-connections", 0, "limit of RDMA connections of each user, and of SMB connections of each user (default all but 1/64 of --connections, and of --smb-connections)")
 	f.IntVar(&o.authFailures, "auth-failures", server.DefaultAuthFailures, "limit of wrong passwords per minute for a user from one address; further attempts are refused; -1 for no limit")
 }
 

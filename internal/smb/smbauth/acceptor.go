@@ -8,6 +8,10 @@ import (
 	"time"
 )
 
+// MaxToken bounds a token of a client, in bytes. NTLM tokens are far shorter, and the Acceptor keeps
+// parts of them until the end of the authentication.
+const MaxToken = 4 << 10
+
 // AcceptorConfig has the identity and the users of a server.
 type AcceptorConfig struct {
 	// ServerName is the server's NetBIOS and DNS computer name. Empty means
@@ -82,6 +86,21 @@ func ServerHint() []byte { return serverHint() }
 //
 // Source: [MS-NLMP 3.2.5], [RFC 4178 §5]
 func (a *Acceptor) Step(in []byte) (out []byte, done bool, err error) {
+	if len(in) > MaxToken {
+		err = fmt.Errorf("a token of %d bytes: %w", len(in), ErrToken)
+	} else {
+		out, done, err = a.step(in)
+	}
+	if err != nil {
+		a.state = acceptorFailed
+		a.sessionKey = [16]byte{}
+		return nil, false, &Error{Op: "authentication", Domain: a.domain, User: a.user, Err: err}
+	}
+	return out, done, nil
+}
+
+// step takes one token in its turn.
+func (a *Acceptor) step(in []byte) (out []byte, done bool, err error) {
 	switch a.state {
 	case acceptorStart:
 		out, err = a.first(in)
@@ -93,12 +112,7 @@ func (a *Acceptor) Step(in []byte) (out []byte, done bool, err error) {
 	default:
 		err = fmt.Errorf("step after the end: %w", ErrToken)
 	}
-	if err != nil {
-		a.state = acceptorFailed
-		a.sessionKey = [16]byte{}
-		return nil, false, &Error{Op: "authentication", Domain: a.domain, User: a.user, Err: err}
-	}
-	return out, done, nil
+	return out, done, err
 }
 
 // User returns the canonical name of the authenticated user, empty before Step has returned

@@ -1,11 +1,10 @@
 package smbbuf
 
-import "testing"
+import (
+	"testing"
 
-// given counts the returned bytes of each user.
-type given map[string]int
-
-func (g given) Give(user string, n int) { g[user] += n }
+	"lwio/internal/account"
+)
 
 func TestGetReturnsTheLength(t *testing.T) {
 	var p Pool
@@ -24,16 +23,31 @@ func TestGetReturnsTheLength(t *testing.T) {
 
 func TestFreeReturnsTheChargeOnce(t *testing.T) {
 	var p Pool
-	g := given{}
+	sum := account.NewSum(1000, 0)
+	a := account.NewAccount(sum, 0)
 	b := p.Get(1 << 10)
-	b.Charge(g, "user", 100)
+	var ok bool
+	if b.Charge, ok = a.TryCharge("user", 100, account.Last); !ok || sum.HeldBy("user") != 100 {
+		t.Fatalf("%d bytes are charged, want 100", sum.HeldBy("user"))
+	}
 	b.Free()
 	b.Free()
 	p.Get(1 << 10).Free()
-	if g["user"] != 100 {
-		t.Errorf("%d bytes were returned, want 100", g["user"])
+	if n := sum.Held(); n != 0 {
+		t.Errorf("%d bytes are left", n)
 	}
 	(*Buffer)(nil).Free()
+}
+
+// The memory of a buffer is at most about twice its length.
+func TestSizeIsTheMemoryOfABuffer(t *testing.T) {
+	var p Pool
+	for n := 1; n < 10<<20; n += n/3 + 1 {
+		got := cap(p.Get(n).B)
+		if got != Size(n) || got < n || got > max(2*n+2<<10, 1<<10) {
+			t.Errorf("Get(%d) has %d bytes, Size says %d", n, got, Size(n))
+		}
+	}
 }
 
 func TestGrownBufferIsNotPooled(t *testing.T) {

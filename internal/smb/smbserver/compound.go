@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"lwio/internal/account"
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbbuf"
 	"lwio/internal/smb/smbwire"
@@ -63,7 +64,17 @@ type message struct {
 	data      []byte   // of the frame: the requests, decrypted
 	encrypted *Session // has encrypted the message; nil if it is not encrypted
 	reqs      []*request
+	tables    account.Charge // of the second and further requests
+	answers   answers
 }
+
+const (
+	// goroutineMemory is the memory of the goroutine that serves a message, in bytes. It is
+	// charged with the message.
+	goroutineMemory = 8 << 10
+	// requestMemory is the memory of the tables of one request, in bytes.
+	requestMemory = 512
+)
 
 // parse splits the message into requests, uses up their message ids, and executes CANCEL,
 // which has neither id nor response of its own.
@@ -90,19 +101,34 @@ func (m *message) parse() error {
 			continue
 		}
 		r := newRequest(m, &h, msg)
-		r.compound, r.first = shared, len(m.reqs) == 0
+		r.compound, r.answers, r.first = shared, &m.answers, len(m.reqs) == 0
 		if !c.credits.take(h.MessageID, r.charge) {
 			return fmt.Errorf("message id %d, charge %d: outside the credits of the client", h.MessageID, r.charge)
 		}
-		if r.inOrder() && (len(m.reqs) > 0 || more != nil) {
-			return fmt.Errorf("%v in a compound", h.Command)
+		if len(m.reqs) > 0 || more != nil {
+			switch {
+			case r.inOrder():
+				return fmt.Errorf("%v in a compound", h.Command)
+			case !c.sessions.authenticated():
+				return errors.New("a compound before authentication")
+			}
 		}
 		if h.Command == smbwire.CommandLock {
 			r.waitCtx, r.waitDone = c.cancels.add(c.waits, h.MessageID) // its CANCEL may come next
 		}
 		m.reqs = append(m.reqs, r)
 	}
+	if n := len(m.reqs); n > 1 {
+		m.tables = c.memory.ForceCharge(c.user, int64(n-1)*requestMemory, account.First)
+	}
 	return nil
+}
+
+// free frees the memory of the message.
+func (m *message) free() {
+	m.tables.Return()
+	m.frame.Free()
+	m.frame, m.data = nil, nil // a parked request refers to m
 }
 
 // run serves the requests in order and sends the responses: in one message, or in several
@@ -110,18 +136,14 @@ func (m *message) parse() error {
 //
 // Source: [MS-SMB2 3.3.5.2.7], [MS-SMB2 3.3.4.1.3]
 func (m *message) run() {
-	c := m.conn
-	defer m.frame.Free()
-	var outs []*smbbuf.Buffer
-	var last *request // served, and not yet finished
-	var st ntstatus.Status
-	total, limit := 0, smbwire.MaxFrame
+	defer m.free()
+	m.answers = answers{conn: m.conn, encrypted: m.encrypted, limit: smbwire.MaxFrame}
 	if m.encrypted != nil {
-		limit = maxEncryptedCompound
+		m.answers.limit = maxEncryptedCompound
 	}
-	for i, r := range m.reqs {
+	for _, r := range m.reqs {
 		r.single = len(m.reqs) == 1
-		next := r.serve()
+		st := r.serve()
 		if r.parked {
 			return // it is the only request
 		}
@@ -129,29 +151,64 @@ func (m *message) run() {
 			r.waitDone()
 		}
 		if r.dropped {
-			for _, o := range outs {
-				o.Free()
-			}
-			if last != nil {
-				last.resp.discard()
-			}
+			m.answers.discard()
 			return
 		}
-		if i > 0 {
-			more := total+last.resp.size()+r.resp.size() <= limit
-			last.resp.finish(st, more)
-			outs, total = append(outs, last.resp.out), total+len(last.resp.out.B)
-			if !more {
-				c.write(m.encrypted, outs...)
-				outs, total = nil, 0
-			}
-		}
-		last, st = r, next
+		m.answers.add(r, st)
 	}
-	last.resp.finish(st, false)
-	if outs == nil {
-		c.write(m.encrypted, last.resp.out)
+	m.answers.flush()
+}
+
+// answers are the responses to a message that are not sent yet.
+//
+// Source: [MS-SMB2 3.3.4.1.3]
+type answers struct {
+	conn      *conn
+	encrypted *Session         // has encrypted the message, or nil
+	limit     int              // of the bytes of one message
+	outs      []*smbbuf.Buffer // finished
+	total     int              // bytes of outs
+	last      *request         // served, and not finished
+	st        ntstatus.Status  // of last
+}
+
+// add adds the response of a request that was served. If all responses are too long for one
+// message, add sends the earlier ones.
+func (a *answers) add(r *request, st ntstatus.Status) {
+	if a.last != nil {
+		if a.total+a.last.resp.size()+r.resp.size() > a.limit {
+			a.flush()
+		} else {
+			a.finish(true)
+		}
+	}
+	a.last, a.st = r, st
+}
+
+// finish finishes the last response. more says that another response of the same message follows.
+func (a *answers) finish(more bool) {
+	p := &a.last.resp
+	p.finish(a.st, more)
+	a.outs, a.total, a.last = append(a.outs, p.out), a.total+len(p.out.B), nil
+}
+
+// flush sends the responses in one message.
+func (a *answers) flush() {
+	if a.last == nil {
 		return
 	}
-	c.write(m.encrypted, append(outs, last.resp.out)...)
+	a.finish(false)
+	a.conn.write(a.encrypted, a.outs...)
+	a.outs, a.total = nil, 0
+}
+
+// discard frees the responses.
+func (a *answers) discard() {
+	for _, o := range a.outs {
+		o.Free()
+	}
+	if a.last != nil {
+		a.last.resp.discard()
+	}
+	a.outs, a.last = nil, nil
 }

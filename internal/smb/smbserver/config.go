@@ -76,8 +76,12 @@ type Config struct {
 	// one: the oldest from the address that has the most of them. If all have
 	// authenticated, the new connection is closed at once. Default 1024.
 	MaxConnections int
+	// MaxUserConnections bounds the connections of one user. A further logon is refused.
+	// Default: MaxConnections less a sixty-fourth of it.
+	MaxUserConnections int
 	// MaxSessions, MaxTrees and MaxOpens bound the sessions (authenticated or not), tree
-	// connects and opens of each connection. Defaults 64, 256, 16384.
+	// connects and opens of each connection. Defaults 64, 256, 16384. While no session is
+	// authenticated, two may authenticate at a time.
 	MaxSessions, MaxTrees, MaxOpens int
 	// MaxWorkers bounds the messages of a connection that are served concurrently. Default
 	// 32.
@@ -91,9 +95,10 @@ type Config struct {
 	// MaxTransferSize bounds the payload of a read, write or transaction, in
 	// bytes. Default 1 MiB, clamped to 64 KiB..8 MiB.
 	MaxTransferSize int
-	// Memory bounds the messages of 16 KiB and more, in and out, of all connections
-	// together, in bytes; requests wait for memory. One user has at most three quarters of
-	// it. Default 256 MiB, at least four messages of the largest size.
+	// Memory bounds the memory of messages, in and out, and of sessions, of all connections
+	// together, in bytes; requests wait for memory. A response counts until its last byte is
+	// written. One user has at most three quarters of it. Each connection has an allowance of
+	// 64 KiB beside it. Default 256 MiB, at least four messages of the largest size.
 	Memory int64
 	// AuthTimeout bounds the time of a connection without an authenticated session. Default
 	// 10 s.
@@ -140,6 +145,9 @@ func (c Config) withDefaults() Config {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}
+	}
+	if c.MaxUserConnections <= 0 {
+		c.MaxUserConnections = c.MaxConnections - c.MaxConnections/64
 	}
 	c.MaxWorkers = max(c.MaxWorkers, 2)
 	c.MaxCredits = min(max(c.MaxCredits, minCredits), maxCredits)

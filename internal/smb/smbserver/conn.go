@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 
+	"lwio/internal/account"
 	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbbuf"
 	"lwio/internal/smb/smbwire"
@@ -29,8 +30,13 @@ var (
 const maxAuthFailures = 5
 
 // unauthenticatedLimit bounds a message before authentication, in bytes: a session set-up
-// with the longest token that its fields can describe.
-const unauthenticatedLimit = 68 << 10
+// with a long token.
+const unauthenticatedLimit = 16 << 10
+
+// allowance is the memory for messages and sessions that each connection may hold beside
+// Config.Memory, in bytes. Before authentication a connection has no more. Together with its
+// goroutine and its tables a connection then takes less than 64 KiB.
+const allowance = 32 << 10
 
 // transferSlack is the number of bytes that a message may hold in addition to the largest
 // payload.
@@ -52,6 +58,7 @@ type conn struct {
 	waits    context.Context
 	endWaits context.CancelFunc
 
+	memory   *account.Account // of messages and sessions
 	credits  *credits
 	writer   frameWriter
 	workers  workers
@@ -75,9 +82,10 @@ func newConn(s *Server, nc net.Conn) *conn {
 		origin:   origin(nc.RemoteAddr()),
 		credits:  newCredits(s.cfg.MaxCredits),
 		writer:   frameWriter{nc: nc, stall: s.cfg.StallTimeout},
-		sessions: newSessionTable(s.cfg.MaxSessions, s.cfg.AuthTimeout),
-		reader:   newFrameReader(nc, &s.bufs, s.memory, s.cfg.StallTimeout),
+		sessions: newSessionTable(s.cfg.MaxSessions, s.cfg.AuthTimeout, s.users),
+		memory:   account.NewAccount(s.memory, allowance),
 	}
+	c.reader = newFrameReader(nc, &s.bufs, c.memory, s.cfg.StallTimeout)
 	c.workers = workers{limit: s.cfg.MaxWorkers, waitLimit: s.cfg.MaxWaits, next: c.next, closed: c.teardown}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.waits, c.endWaits = context.WithCancel(c.ctx)
@@ -146,9 +154,9 @@ func (c *conn) receive() (*message, error) {
 	}
 	switch {
 	case len(m.reqs) == 0:
-		frame.Free()
+		m.free()
 		return nil, nil
-	case m.reqs[0].inOrder():
+	case m.reqs[0].inOrder(), !c.sessions.authenticated():
 		m.run()
 		if c.authFailures >= maxAuthFailures {
 			return nil, errAuthFailures
@@ -156,6 +164,14 @@ func (c *conn) receive() (*message, error) {
 		return nil, c.ctx.Err()
 	}
 	return m, nil
+}
+
+// buffer returns a short buffer of length n for a response. Its memory is charged even above the
+// limits.
+func (c *conn) buffer(n int, user string) *smbbuf.Buffer {
+	buf := c.srv.bufs.Get(n)
+	buf.Charge = c.memory.ForceCharge(user, int64(smbbuf.Size(n)), account.Last)
+	return buf
 }
 
 // write sends one message that consists of the given responses, and frees them. The message

@@ -68,6 +68,12 @@ func (r *request) serve() ntstatus.Status {
 	}
 	cmd := commandOf(r.hdr.Command)
 	st := r.authorize(cmd)
+	if r.session != nil && r.session.valid() {
+		r.resp.user = r.session.user
+	}
+	if !r.reserve(smallBody) {
+		return ntstatus.ConnectionDisconnected
+	}
 	if st == ntstatus.Success {
 		st = cmd.serve(r)
 	}

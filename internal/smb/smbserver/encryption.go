@@ -99,7 +99,7 @@ func (c *conn) encrypt(s *Session, parts []*smbbuf.Buffer) (*smbbuf.Buffer, erro
 		for _, p := range parts {
 			n += len(p.B) - headroom
 		}
-		out = c.srv.bufs.Get(n + smbauth.TagSize)
+		out = c.buffer(n+smbauth.TagSize, s.user)
 		out.B = out.B[:headroom]
 		for _, p := range parts {
 			out.B = append(out.B, p.B[headroom:]...)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"lwio/internal/account"
 	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbbuf"
 	"lwio/internal/smb/smbwire"
@@ -32,7 +33,7 @@ type frameReader struct {
 	nc     net.Conn
 	r      *bufio.Reader
 	bufs   *smbbuf.Pool
-	memory *memoryQuota
+	memory *account.Account
 	stall  time.Duration // allowed for each MiB begun
 	timed  bool          // a deadline is set
 
@@ -41,7 +42,7 @@ type frameReader struct {
 	stopped bool
 }
 
-func newFrameReader(nc net.Conn, bufs *smbbuf.Pool, memory *memoryQuota, stall time.Duration) *frameReader {
+func newFrameReader(nc net.Conn, bufs *smbbuf.Pool, memory *account.Account, stall time.Duration) *frameReader {
 	return &frameReader{nc: nc, r: bufio.NewReaderSize(nc, readAhead), bufs: bufs, memory: memory, stall: stall}
 }
 
@@ -82,8 +83,8 @@ func (f *frameReader) resume(err error) error {
 }
 
 // next reads one message of at most limit bytes. The wait for its first byte has no limit;
-// the other bytes must follow in time. A long message first waits for room in the quota of
-// user, unless user is empty. The caller frees the result.
+// the other bytes must follow in time. A message beyond the allowance of the connection first
+// waits for memory of user. The caller frees the result.
 func (f *frameReader) next(ctx context.Context, limit int, user string) (*smbbuf.Buffer, error) {
 	if err := f.pause(); err != nil {
 		return nil, err
@@ -121,23 +122,16 @@ func (f *frameReader) next(ctx context.Context, limit int, user string) (*smbbuf
 }
 
 // buffer returns the memory for a message, with a capacity of smbauth.TagSize bytes more, to
-// decrypt it in place.
+// decrypt it in place. The goroutine that serves the message is charged too.
 func (f *frameReader) buffer(ctx context.Context, n int, user string) (*smbbuf.Buffer, error) {
-	if n < longMessage || user == "" {
-		return f.get(n), nil
-	}
-	if err := f.memory.take(ctx, user, n); err != nil {
+	size := smbbuf.Size(n + smbauth.TagSize)
+	charge, err := f.memory.Charge(ctx, user, int64(size)+goroutineMemory+requestMemory, account.First)
+	if err != nil {
 		return nil, err
 	}
-	buf := f.get(n)
-	buf.Charge(f.memory, user, n)
-	return buf, nil
-}
-
-func (f *frameReader) get(n int) *smbbuf.Buffer {
 	buf := f.bufs.Get(n + smbauth.TagSize)
-	buf.B = buf.B[:n]
-	return buf
+	buf.B, buf.Charge = buf.B[:n], charge
+	return buf, nil
 }
 
 // expect sets a deadline for n more bytes, unless they have arrived already.

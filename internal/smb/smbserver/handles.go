@@ -3,6 +3,7 @@ package smbserver
 import (
 	"sync"
 
+	"lwio/internal/account"
 	"lwio/internal/ntstatus"
 	"lwio/vfs"
 )
@@ -11,10 +12,13 @@ import (
 //
 // Source: [MS-SMB2 3.3.1.9]
 type tree struct {
-	id    uint32
-	name  string
-	share *vfs.Share
+	id     uint32
+	share  *vfs.Share
+	memory account.Charge // of the tree connect; handleTable.mu guards it
 }
+
+// handleMemory is the memory of a tree connect or of an open pipe, in bytes.
+const handleMemory = 1 << 10
 
 // isPipe reports whether the tree is IPC$.
 func (t *tree) isPipe() bool { return t.share == nil }
@@ -83,7 +87,12 @@ func (h *handleTable) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
-	clear(h.opens)
+	for _, o := range h.opens {
+		h.removeLocked(o)
+	}
+	for _, t := range h.trees {
+		t.memory.Return()
+	}
 	clear(h.trees)
 }
 
@@ -120,6 +129,7 @@ func (h *handleTable) disconnect(t *tree) (gone []*open) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.trees, t.id)
+	t.memory.Return()
 	for _, o := range h.opens {
 		if o.tree == t {
 			gone = append(gone, o)
@@ -174,6 +184,7 @@ func (h *handleTable) remove(o *open) bool {
 func (h *handleTable) removeLocked(o *open) {
 	if o.pipe != nil {
 		h.pipes--
+		o.pipe.memory.Return()
 	}
 	delete(h.opens, o.id)
 }

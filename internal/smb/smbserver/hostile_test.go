@@ -106,7 +106,7 @@ func TestVictimIsOldestOfBusiestAddress(t *testing.T) {
 	s := &Server{conns: make(map[*conn]struct{})}
 	enter := func(from string) *conn {
 		s.arrivals++
-		c := &conn{arrival: s.arrivals, origin: netip.MustParsePrefix(from), sessions: newSessionTable(0, 0)}
+		c := &conn{arrival: s.arrivals, origin: netip.MustParsePrefix(from), sessions: newSessionTable(0, 0, nil)}
 		s.conns[c] = struct{}{}
 		return c
 	}

@@ -8,6 +8,13 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
+const (
+	// ioctlFixed is the length of the body of a response to IOCTL without its output, in bytes.
+	ioctlFixed = 56
+	// maxIoctlOutput bounds the output of an IOCTL, in bytes.
+	maxIoctlOutput = maxPipeResult
+)
+
 var errValidate = errors.New("negotiation was tampered with")
 
 // handleIoctl serves IOCTL.
@@ -22,6 +29,9 @@ func handleIoctl(r *request, q smbwire.IoctlRequest) ntstatus.Status {
 	case sent > limit || q.MaxInputResponse > limit || q.MaxOutputResponse > limit,
 		!r.paid(sent, q.MaxInputResponse+q.MaxOutputResponse):
 		return ntstatus.InvalidParameter
+	}
+	if !r.reserve(ioctlFixed + min(int(q.MaxOutputResponse), maxIoctlOutput)) {
+		return ntstatus.ConnectionDisconnected
 	}
 	var out []byte
 	var st ntstatus.Status
@@ -42,7 +52,7 @@ func handleIoctl(r *request, q smbwire.IoctlRequest) ntstatus.Status {
 		return st
 	}
 	resp := smbwire.IoctlResponse{CtlCode: q.CtlCode, FileID: q.FileID, Output: out}
-	r.resp.set(resp.AppendTo(r.resp.begin(56 + len(out))))
+	r.resp.set(resp.AppendTo(r.resp.begin(ioctlFixed + len(out))))
 	return st
 }
 

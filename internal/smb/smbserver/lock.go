@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"lwio/internal/account"
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
 	"lwio/vfs"
@@ -86,8 +87,10 @@ func waitForLock(r *request, f *vfs.Open, l vfs.Lock) ntstatus.Status {
 	if wait == nil {
 		return statusOf(err)
 	}
-	r.msg = nil // its memory is freed with the message
-	r.parked = r.conn.workers.park(func() {
+	r.msg, r.answers = nil, nil // their memory is freed with the message
+	memory, ok := r.conn.memory.TryCharge(r.session.user, goroutineMemory, account.Last)
+	r.parked = ok && r.conn.workers.park(func() {
+		defer memory.Return()
 		defer r.waitDone()
 		r.interim()
 		st := statusOf(wait.Wait(r.waitCtx))
@@ -100,6 +103,7 @@ func waitForLock(r *request, f *vfs.Open, l vfs.Lock) ntstatus.Status {
 	if r.parked {
 		return ntstatus.Pending
 	}
+	memory.Return()
 	now, cancel := context.WithCancel(r.waitCtx)
 	cancel()
 	if wait.Wait(now) != nil {

@@ -77,8 +77,12 @@ func sessionToSetUp(r *request) (*Session, ntstatus.Status) {
 		return nil, ntstatus.UserSessionDeleted
 	}
 	s := newSession(c)
+	if s == nil {
+		return nil, ntstatus.InsufficientResources
+	}
 	if !c.sessions.add(s, c.srv.addSession) {
 		s.cancel()
+		s.memory.Return()
 		return nil, ntstatus.InsufficientResources
 	}
 	s.logon.preauth = c.preauth
@@ -137,7 +141,8 @@ func authFailed(r *request, err error) ntstatus.Status {
 	return statusOf(err)
 }
 
-// authenticated makes the session valid, or confirms it.
+// authenticated makes the session valid, or confirms it. A user with too many connections is
+// refused.
 //
 // Source: [MS-SMB2 3.3.5.5.3]
 func authenticated(r *request, previous uint64) ntstatus.Status {
@@ -158,8 +163,15 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 	s.signer = smbauth.NewSigner(signing, s.keys.Signing)
 	s.cipher = newSessionCipher(cipher, &s.keys)
 	s.limiter = c.srv.limiterOf(s.user)
-	if !c.sessions.establish(s) {
-		return ntstatus.UserSessionDeleted
+	if previous != 0 && previous != s.id {
+		// First: the session that is replaced no longer counts as a connection of the user.
+		if old := c.srv.session(previous); old != nil && old.valid() && old.user == s.user {
+			old.end()
+		}
+	}
+	if st := c.sessions.establish(s); st != ntstatus.Success {
+		s.end()
+		return st
 	}
 	if st := s.confirm(); st != ntstatus.Success {
 		return st
@@ -170,11 +182,6 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 	r.resp.signer, r.resp.hash = s.signer, nil
 	s.audit("logon", slog.String("domain", s.domain), slog.String("dialect", dialectName(dialect)), slog.String("signing", signing.String()), slog.String("cipher", cipher.String()))
 	c.log.Info("smb: logged on", "user", s.user, "domain", s.domain, "dialect", dialectName(dialect), "signing", signing.String(), "cipher", cipher.String())
-	if previous != 0 && previous != s.id {
-		if old := c.srv.session(previous); old != nil && old.valid() && old.user == s.user {
-			old.end()
-		}
-	}
 	return ntstatus.Success
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"lwio/internal/account"
 	"lwio/internal/ntstatus"
 )
 
@@ -18,6 +19,8 @@ type pipe struct {
 	handler PipeHandler
 	ctx     context.Context
 	cancel  context.CancelFunc
+	memory  account.Charge // of the pipe without its result; handleTable.mu guards it
+	held    heldResult
 
 	mu     sync.Mutex
 	unread []byte // the rest of the last result
@@ -32,7 +35,44 @@ func newPipe(s *Session, name string, h PipeHandler) *pipe {
 }
 
 // close ends the context of the handler. It does not wait for the handler.
-func (p *pipe) close() { p.cancel() }
+func (p *pipe) close() {
+	p.cancel()
+	p.held.close()
+}
+
+// heldResult charges the user of a pipe for a result that is not read yet. It is safe for
+// concurrent use.
+type heldResult struct {
+	mu     sync.Mutex
+	closed bool
+	charge account.Charge
+}
+
+// keep charges n bytes. It reports false if they are not available or the pipe is closed.
+func (h *heldResult) keep(s *Session, n int) (ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return false
+	}
+	h.charge, ok = s.conn.memory.TryCharge(s.user, int64(n), account.Last)
+	return ok
+}
+
+// drop returns the charge.
+func (h *heldResult) drop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.charge.Return()
+}
+
+// close returns the charge, and refuses further ones.
+func (h *heldResult) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	h.charge.Return()
+}
 
 // transact passes one message to the handler and returns the result, or its first maxOutput
 // bytes with BUFFER_OVERFLOW; READ gives the rest.
@@ -91,6 +131,10 @@ func (p *pipe) callLocked(ctx context.Context, request []byte, maxOutput int) nt
 		}
 		return ntstatus.PipeDisconnected
 	}
+	if !p.held.keep(p.session, len(out)) {
+		p.broken = true
+		return ntstatus.InsufficientResources
+	}
 	p.unread, p.result = out, true
 	return ntstatus.Success
 }
@@ -103,5 +147,6 @@ func (p *pipe) takeLocked(maxOutput int) ([]byte, ntstatus.Status) {
 		return out[:maxOutput], ntstatus.BufferOverflow
 	}
 	p.unread, p.result = nil, false
+	p.held.drop()
 	return out, ntstatus.Success
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"lwio/internal/account"
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
 	"lwio/vfs"
@@ -11,6 +12,9 @@ import (
 
 // pipeAllocation is the allocation size of a pipe, in bytes, as other servers report it.
 const pipeAllocation = 4096
+
+// maxPipeResult bounds the part of a result that a client takes at once, in bytes.
+const maxPipeResult = 64 << 10
 
 // createPipe serves CREATE of a named pipe.
 //
@@ -22,7 +26,12 @@ func createPipe(r *request, name string) ntstatus.Status {
 		return ntstatus.ObjectNameNotFound
 	}
 	o := &open{tree: r.tree, pipe: newPipe(r.session, name, h)}
+	if o.pipe.memory, ok = r.conn.memory.TryCharge(r.session.user, handleMemory, account.Last); !ok {
+		o.pipe.close()
+		return ntstatus.InsufficientResources
+	}
 	if st := r.session.add(o); st != ntstatus.Success {
+		o.pipe.memory.Return()
 		o.pipe.close()
 		return st
 	}
@@ -34,7 +43,11 @@ func createPipe(r *request, name string) ntstatus.Status {
 
 // readPipe serves READ of a pipe.
 func readPipe(r *request, p *pipe, q *smbwire.ReadRequest) ntstatus.Status {
-	data, st := p.read(int(q.Length))
+	n := min(int(q.Length), maxPipeResult)
+	if !r.reserve(smbwire.ReadResponseFixed + n) {
+		return ntstatus.ConnectionDisconnected
+	}
+	data, st := p.read(n)
 	if !carriesBody(st) {
 		return st
 	}
@@ -46,7 +59,7 @@ func readPipe(r *request, p *pipe, q *smbwire.ReadRequest) ntstatus.Status {
 // writePipe serves WRITE to a pipe.
 func writePipe(r *request, p *pipe, data []byte) ntstatus.Status {
 	return r.waiting(func(ctx context.Context) ntstatus.Status {
-		return p.write(ctx, data, int(r.conn.agreed.maxTransfer))
+		return p.write(ctx, data, maxPipeResult)
 	})
 }
 
@@ -55,7 +68,7 @@ func writePipe(r *request, p *pipe, data []byte) ntstatus.Status {
 // Source: [MS-SMB2 3.3.5.15.3]
 func transceive(r *request, p *pipe, q *smbwire.IoctlRequest) (out []byte, st ntstatus.Status) {
 	st = r.waiting(func(ctx context.Context) (st ntstatus.Status) {
-		out, st = p.transact(ctx, q.Input, int(q.MaxOutputResponse))
+		out, st = p.transact(ctx, q.Input, min(int(q.MaxOutputResponse), maxPipeResult))
 		return st
 	})
 	return out, st

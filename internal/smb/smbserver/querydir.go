@@ -13,6 +13,9 @@ import (
 // bufferFixed is the length of the body of a query's response without its data, in bytes.
 const bufferFixed = 8
 
+// maxListing bounds the entries of one response, in bytes.
+const maxListing = smbwire.CreditUnit
+
 // handleQueryDirectory serves QUERY_DIRECTORY.
 //
 // Source: [MS-SMB2 3.3.5.18]
@@ -34,6 +37,10 @@ func handleQueryDirectory(r *request, q smbwire.QueryDirectoryRequest) ntstatus.
 	case int(q.OutputBufferLength) < smbwire.DirEntrySize(q.Class, 0):
 		return ntstatus.InfoLengthMismatch
 	}
+	limit := min(int(q.OutputBufferLength), maxListing)
+	if !r.reserve(bufferFixed + limit) {
+		return ntstatus.ConnectionDisconnected
+	}
 	s := &o.search
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -47,11 +54,10 @@ func handleQueryDirectory(r *request, q smbwire.QueryDirectoryRequest) ntstatus.
 	defer done()
 	l := listing{
 		ctx: ctx, class: q.Class, pattern: s.pattern, last: -1,
-		single: q.Flags&smbwire.QueryDirectorySingle != 0, limit: int(q.OutputBufferLength),
+		single: q.Flags&smbwire.QueryDirectorySingle != 0, limit: limit,
 	}
-	// A buffer of the requested size, up to a bound: most responses are short.
 	var head smbwire.BufferResponse
-	l.b = head.AppendFixed(r.resp.begin(bufferFixed+min(l.limit, smbwire.CreditUnit)), 0)
+	l.b = head.AppendFixed(r.resp.begin(bufferFixed+l.limit), 0)
 	l.start = len(l.b)
 	st = l.fill(o, restart)
 	binary.LittleEndian.PutUint32(l.b[l.start-4:], uint32(len(l.b)-l.start))

@@ -59,7 +59,7 @@ func endlessServer(t *testing.T) (addr string) {
 // Source: [MS-SMB2 3.3.5.16], [OP-58b]
 func TestQueryDirectoryEnds(t *testing.T) {
 	addr := endlessServer(t)
-	dir := create{access: 0x80000000, disposition: 1, options: 1}
+	dir := create{access: 0x80000000, share: 7, disposition: 1, options: 1}
 	for _, c := range []struct {
 		name string
 		end  func(c *raw, id [16]byte, message uint64)

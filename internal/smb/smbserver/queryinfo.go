@@ -60,6 +60,9 @@ func handleQueryInfo(r *request, q smbwire.QueryInfoRequest) ntstatus.Status {
 
 // respondBuffer makes the response of a query.
 func respondBuffer(r *request, b []byte, st ntstatus.Status) ntstatus.Status {
+	if !r.reserve(bufferFixed + len(b)) {
+		return ntstatus.ConnectionDisconnected
+	}
 	resp := smbwire.BufferResponse{Data: b}
 	r.resp.set(resp.AppendTo(r.resp.begin(bufferFixed + len(b))))
 	return st

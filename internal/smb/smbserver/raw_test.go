@@ -133,8 +133,8 @@ func testServer(t testing.TB, change func(*Config)) (s *Server, addr, dir string
 		if st := fs.Stats(); st.Opens != 0 {
 			t.Errorf("%d opens are left", st.Opens)
 		}
-		if m := s.memory; m.used != 0 || len(m.byUser) != 0 || len(m.waiting) != 0 {
-			t.Errorf("%d bytes of %d users are left, and %d wait", m.used, len(m.byUser), len(m.waiting))
+		if bytes, users := s.memory.Held(), s.users.Held(); bytes != 0 || users != 0 {
+			t.Errorf("%d bytes and %d connections of users are left", bytes, users)
 		}
 	})
 	return s, l.Addr().String(), filepath.Clean(dir)

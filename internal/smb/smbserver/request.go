@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"lwio/internal/account"
 	"lwio/internal/ntstatus"
 	"lwio/internal/ratelimit"
 	"lwio/internal/smb/smbbuf"
@@ -23,6 +24,7 @@ type request struct {
 	hdr      smbwire.Header
 	msg      []byte // header, body and padding
 	compound *compound
+	answers  *answers // of the message
 	// encrypted is the session that has encrypted the message, and for which the response is
 	// encrypted; nil for a message that is not encrypted.
 	encrypted *Session
@@ -49,7 +51,7 @@ func newRequest(m *message, h *smbwire.Header, msg []byte) *request {
 	if c.agreed.multiCredit {
 		r.charge = max(h.CreditCharge, 1)
 	}
-	r.resp = response{bufs: &c.srv.bufs, credits: c.credits, hdr: &r.hdr, charge: r.charge}
+	r.resp = response{conn: c, hdr: &r.hdr, charge: r.charge, user: c.user}
 	return r
 }
 
@@ -112,24 +114,31 @@ func (r *request) throttle(requests, bytes int) ntstatus.Status {
 	return ntstatus.Success
 }
 
-// reserve begins a response with n bytes of body. A long body is taken from the memory
-// quota. A request of a compound, or of a long message, may already hold some of the quota;
-// it does not wait for more, because other requests may wait for the part that it holds.
-func (r *request) reserve(n int) ([]byte, ntstatus.Status) {
-	if n < longMessage {
-		return r.resp.begin(n), ntstatus.Success
+// smallBody is the length of the body that the smallest reserved response has room for, in bytes.
+const smallBody = 512
+
+// reserve charges the user for a response with n bytes of body, and waits until the memory is
+// available. Before it waits, it sends the responses to the earlier requests of the message: a
+// request that waits must hold no memory of other responses, because their memory may be needed
+// for the requests before it in the queue. reserve returns false if the connection is being cut.
+func (r *request) reserve(n int) bool {
+	c, p := r.conn, &r.resp
+	size := int64(smbbuf.Size(bufferSize(n)))
+	if p.memory.Bytes() >= size {
+		return true
 	}
-	quota, user := r.conn.srv.memory, r.session.user
-	if r.single && len(r.msg) < longMessage {
-		if quota.take(r.session.ctx, user, n) != nil {
-			return nil, ntstatus.UserSessionDeleted
-		}
-	} else if !quota.tryTake(user, n) {
-		return nil, ntstatus.InsufficientResources
+	p.memory.Return()
+	var ok bool
+	if p.memory, ok = c.memory.TryCharge(p.user, size, account.Last); ok {
+		return true
 	}
-	b := r.resp.begin(n)
-	r.resp.out.Charge(quota, user, n)
-	return b, ntstatus.Success
+	r.answers.flush()
+	var err error
+	if p.memory, err = c.memory.Charge(c.ctx, p.user, size, account.Last); err != nil {
+		r.drop(err)
+		return false
+	}
+	return true
 }
 
 // interim sends the client an interim response; the response is then a message of its own.

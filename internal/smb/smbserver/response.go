@@ -3,6 +3,7 @@ package smbserver
 import (
 	"sync"
 
+	"lwio/internal/account"
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbbuf"
@@ -15,10 +16,12 @@ const bodyOffset = headroom + smbwire.HeaderSize
 // response is the response to one request: its memory, credits and signature. It belongs
 // to the goroutine that serves the request, except for sendInterim.
 type response struct {
-	bufs    *smbbuf.Pool
-	credits *credits
-	hdr     *smbwire.Header // of the request
-	charge  uint16
+	conn   *conn
+	hdr    *smbwire.Header // of the request
+	charge uint16
+
+	user   string         // charged for the memory
+	memory account.Charge // reserved for out, until begin
 
 	signer smbauth.Signer       // signs the response, if not nil; nil if it is encrypted
 	hash   *smbauth.PreauthHash // includes the response, if not nil
@@ -31,11 +34,23 @@ type response struct {
 	finished bool
 }
 
-// begin starts a body with room for n bytes, and for the tag of an encrypted message. It
-// returns the slice to append the body to. The caller passes the result to set.
+// bufferSize returns the length of the buffer of a response with n bytes of body. The buffer has
+// room for the padding of a compound, and for the tag of an encrypted message.
+func bufferSize(n int) int { return bodyOffset + n + 8 + smbauth.TagSize }
+
+// begin starts a body with room for n bytes and returns the slice to append it to. The
+// caller passes the result to set. It takes the reserved memory; the memory of a longer
+// response is charged even above the limits.
 func (p *response) begin(n int) []byte {
 	if p.out == nil {
-		p.out = p.bufs.Get(bodyOffset + n + smbauth.TagSize)
+		n = bufferSize(n)
+		if p.memory.Bytes() < int64(smbbuf.Size(n)) {
+			p.memory.Return()
+			p.out = p.conn.buffer(n, p.user)
+		} else {
+			p.out = p.conn.srv.bufs.Get(n)
+			p.out.Charge, p.memory = p.memory, account.Charge{}
+		}
 	}
 	p.out.B = p.out.B[:bodyOffset]
 	return p.out.B
@@ -52,6 +67,7 @@ func (p *response) empty() ntstatus.Status {
 
 // discard frees the memory of a response that is not sent.
 func (p *response) discard() {
+	p.memory.Return()
 	if p.out != nil {
 		p.out.Free()
 		p.out = nil
@@ -86,7 +102,7 @@ func (p *response) finish(st ntstatus.Status, more bool) {
 		h.Flags |= smbwire.FlagAsync
 		h.AsyncID, h.Credits = h.MessageID, 0
 	} else {
-		h.Credits = p.credits.grant(p.charge, p.hdr.Credits)
+		h.Credits = p.conn.credits.grant(p.charge, p.hdr.Credits)
 	}
 	if more {
 		p.out.B = smbwire.EndElement(p.out.B, headroom)
@@ -129,8 +145,8 @@ func (p *response) seal(h *smbwire.Header) {
 	}
 }
 
-// sendInterim sends an interim response by write, unless the response is finished. An
-// interim response is not signed: with GMAC it would share its nonce with the final one.
+// sendInterim sends an interim response by write, unless the response is finished. An interim
+// response is not signed: with GMAC it would share its nonce with the final one.
 //
 // Source: [MS-SMB2 3.3.4.2], [MS-SMB2 3.3.4.1.1]
 func (p *response) sendInterim(write func(*smbbuf.Buffer)) {
@@ -140,12 +156,13 @@ func (p *response) sendInterim(write func(*smbbuf.Buffer)) {
 		return
 	}
 	p.async = true
-	out := p.bufs.Get(bodyOffset)
+	out := p.conn.buffer(bufferSize(0), p.user)
+	out.B = out.B[:bodyOffset]
 	out.B = p.failure.AppendTo(out.B)
 	h := p.header(ntstatus.Pending)
 	h.Flags |= smbwire.FlagAsync
 	h.AsyncID = h.MessageID
-	h.Credits = p.credits.grant(p.charge, p.hdr.Credits)
+	h.Credits = p.conn.credits.grant(p.charge, p.hdr.Credits)
 	h.Put(out.B[headroom:])
 	write(out)
 }

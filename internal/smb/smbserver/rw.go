@@ -71,10 +71,10 @@ func handleRead(r *request, q smbwire.ReadRequest) ntstatus.Status {
 		return st
 	}
 	const fixed = smbwire.ReadResponseFixed
-	b, st := r.reserve(fixed + int(q.Length))
-	if st != ntstatus.Success {
-		return st
+	if !r.reserve(fixed + int(q.Length)) {
+		return ntstatus.ConnectionDisconnected
 	}
+	b := r.resp.begin(fixed + int(q.Length))
 	if err := o.file.Acquire(); err != nil {
 		return statusOf(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lwio/internal/account"
 	"lwio/internal/ratelimit"
 	"lwio/internal/smb/smbbuf"
 )
@@ -25,7 +26,8 @@ type Server struct {
 	peerLog   ratelimit.Log // of lines that unauthenticated peers can cause
 	auditLog  ratelimit.Log // of lines of the audit log that unauthenticated peers can cause
 	authLimit *authLimit
-	memory    *memoryQuota // of long messages
+	users     *account.Sum // connections with an authenticated session
+	memory    *account.Sum // of messages and sessions, beyond the allowances of connections
 
 	openIDs atomic.Uint64
 
@@ -62,7 +64,8 @@ type Stats struct {
 	// Reads and Writes count successful reads and writes of files; ReadBytes and
 	// WrittenBytes are their bytes.
 	Reads, ReadBytes, Writes, WrittenBytes uint64
-	// Memory is the memory of long messages in use now, in bytes.
+	// Memory is the memory of messages and sessions in use now, in bytes. Each connection
+	// has an allowance of 64 KiB beside it.
 	Memory int64
 }
 
@@ -77,7 +80,8 @@ func New(cfg Config) (*Server, error) {
 		cfg:       cfg,
 		start:     time.Now(),
 		authLimit: newAuthLimit(cfg.AuthFailures),
-		memory:    newMemoryQuota(cfg.Memory),
+		users:     account.NewSum(int64(cfg.MaxConnections)*int64(cfg.MaxSessions), int64(cfg.MaxUserConnections)),
+		memory:    account.NewSum(cfg.Memory, 0),
 		listeners: make(map[net.Listener]struct{}),
 		conns:     make(map[*conn]struct{}),
 		sessions:  make(map[uint64]*Session),
@@ -273,7 +277,7 @@ func (s *Server) Stats() Stats {
 		AuthLimited: s.stats.authLimited.Load(),
 		Reads:       s.stats.reads.Load(), ReadBytes: s.stats.readBytes.Load(),
 		Writes: s.stats.writes.Load(), WrittenBytes: s.stats.writtenBytes.Load(),
-		Memory: s.memory.inUse(),
+		Memory: s.memory.Held(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

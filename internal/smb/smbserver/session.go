@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"lwio/internal/account"
 	"lwio/internal/ntstatus"
 	"lwio/internal/ratelimit"
 	"lwio/internal/smb/smbauth"
@@ -42,12 +43,21 @@ type Session struct {
 	// proven is the NT hash of the last logon, set when the session is valid.
 	proven atomic.Pointer[[16]byte]
 
-	logon   logon // guarded by the connection's read turn
+	memory  account.Charge // of the session and its logon, until the end of the session
+	logon   logon          // guarded by the connection's read turn
 	handles *handleTable
 }
 
+// sessionMemory is the memory of a session, its handle table and its authentication, in bytes.
+const sessionMemory = 8 << 10
+
+// newSession returns a session; nil if its memory is not available.
 func newSession(c *conn) *Session {
-	s := &Session{conn: c, handles: newHandleTable(c.srv.cfg.MaxTrees, c.srv.cfg.MaxOpens)}
+	memory, ok := c.memory.TryCharge(c.user, sessionMemory, account.Last)
+	if !ok {
+		return nil
+	}
+	s := &Session{memory: memory, conn: c, handles: newHandleTable(c.srv.cfg.MaxTrees, c.srv.cfg.MaxOpens)}
 	s.ctx, s.cancel = context.WithCancel(c.ctx)
 	return s
 }
@@ -109,5 +119,6 @@ func (s *Session) end() {
 		if s.proven.Load() != nil {
 			s.audit("session ended", slog.Bool("logoff", s.LoggedOff()))
 		}
+		s.memory.Return()
 	})
 }

@@ -4,6 +4,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lwio/internal/account"
+	"lwio/internal/ntstatus"
 )
 
 // sessionTable holds the sessions of one connection, and the time limit for a connection
@@ -11,6 +14,7 @@ import (
 type sessionTable struct {
 	limit       int
 	authTimeout time.Duration
+	connections *account.Sum // of users: one for each user with an authenticated session here
 
 	valid atomic.Int32 // sessions that have authenticated; written with mu held
 
@@ -20,8 +24,12 @@ type sessionTable struct {
 	stopped  bool
 }
 
-func newSessionTable(limit int, authTimeout time.Duration) *sessionTable {
-	return &sessionTable{limit: limit, authTimeout: authTimeout, byID: make(map[uint64]*Session)}
+// maxPending bounds the sessions that begin to authenticate while none of the connection is
+// authenticated.
+const maxPending = 2
+
+func newSessionTable(limit int, authTimeout time.Duration, connections *account.Sum) *sessionTable {
+	return &sessionTable{limit: limit, authTimeout: authTimeout, connections: connections, byID: make(map[uint64]*Session)}
 }
 
 // start begins the time limit. expired is called each time that the limit passes without an
@@ -57,7 +65,7 @@ func (t *sessionTable) stop() []*Session {
 func (t *sessionTable) add(s *Session, register func(*Session)) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.byID) >= t.limit {
+	if n := len(t.byID); n >= t.limit || n >= maxPending && t.valid.Load() == 0 {
 		return false
 	}
 	register(s)
@@ -72,17 +80,36 @@ func (t *sessionTable) get(id uint64) *Session {
 	return t.byID[id]
 }
 
-// establish makes a session valid. It reports false if the session has ended meanwhile.
-func (t *sessionTable) establish(s *Session) bool {
+// establish makes a session valid. Its user has one connection more if the user has no other
+// session here. It returns UserSessionDeleted if the session has ended meanwhile, and
+// RequestNotAccepted if the user has too many connections.
+func (t *sessionTable) establish(s *Session) ntstatus.Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	first := !t.hasUserLocked(s.user)
+	if first && !t.connections.Take(s.user, 1, account.Last) {
+		return ntstatus.RequestNotAccepted
+	}
 	if !s.state.CompareAndSwap(sessionPending, sessionValid) {
-		return false
+		if first {
+			t.connections.Give(s.user, 1, account.Last)
+		}
+		return ntstatus.UserSessionDeleted
 	}
 	s.counted = true
 	t.valid.Add(1)
 	t.deadline.Stop()
-	return true
+	return ntstatus.Success
+}
+
+// hasUserLocked reports whether a user has a session that counts. Precondition: mu is held.
+func (t *sessionTable) hasUserLocked(user string) bool {
+	for _, s := range t.byID {
+		if s.counted && s.user == user {
+			return true
+		}
+	}
+	return false
 }
 
 // remove removes a session. A connection without an authenticated session has to
@@ -96,6 +123,9 @@ func (t *sessionTable) remove(s *Session) {
 	delete(t.byID, s.id)
 	if !s.counted {
 		return
+	}
+	if !t.hasUserLocked(s.user) {
+		t.connections.Give(s.user, 1, account.Last)
 	}
 	if t.valid.Add(-1) == 0 && !t.stopped {
 		t.deadline.Reset(t.authTimeout)

@@ -28,7 +28,7 @@ func (c *conn) negotiateSMB1(msg []byte) error {
 	case n.SMB2002:
 		dialect = smbwire.Dialect202
 	default:
-		out := c.srv.bufs.Get(headroom)
+		out := c.buffer(headroom, "")
 		out.B = n.AppendRefusal(out.B)
 		c.write(nil, out)
 		return fmt.Errorf("%w: %w", errProtocol, errSMB1)
@@ -42,7 +42,7 @@ func (c *conn) negotiateSMB1(msg []byte) error {
 		Command: smbwire.CommandNegotiate, Flags: smbwire.FlagResponse,
 		Credits: c.credits.grant(1, 1),
 	}
-	out := c.srv.bufs.Get(bodyOffset)
+	out := c.buffer(bodyOffset, "")
 	h.Put(out.B[headroom:])
 	resp := c.agreed.response(c.srv)
 	out.B = resp.AppendTo(out.B)

@@ -3,6 +3,7 @@ package smbserver
 import (
 	"strings"
 
+	"lwio/internal/account"
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbwire"
@@ -30,7 +31,7 @@ func handleTreeConnect(r *request, q smbwire.TreeConnectRequest) ntstatus.Status
 	}
 	name := path[strings.LastIndexByte(path, '\\')+1:]
 	cfg := &r.conn.srv.cfg
-	t := &tree{name: name}
+	t := &tree{}
 	resp := smbwire.TreeConnectResponse{ShareType: smbwire.ShareTypePipe, ShareFlags: smbwire.ShareFlagNoCaching, MaximalAccess: accessAll}
 	if !strings.EqualFold(name, ipcShare) {
 		share, rights, err := cfg.FS.Connect(name, r.session.user)
@@ -50,7 +51,12 @@ func handleTreeConnect(r *request, q smbwire.TreeConnectRequest) ntstatus.Status
 			resp.MaximalAccess = accessReadOnly
 		}
 	}
+	var ok bool
+	if t.memory, ok = r.conn.memory.TryCharge(r.session.user, handleMemory, account.Last); !ok {
+		return ntstatus.InsufficientResources
+	}
 	if st := r.session.handles.connect(t); st != ntstatus.Success {
+		t.memory.Return()
 		return st
 	}
 	r.hdr.TreeID, r.compound.treeID = t.id, t.id

@@ -1,0 +1,329 @@
+package smbserver
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbauth"
+)
+
+// A user that requests reads on many connections and takes no response holds a bounded part
+// of the memory; others read and write.
+func TestUnreadResponsesHoldBoundedMemory(t *testing.T) {
+	s, addr, _ := testServer(t, func(c *Config) { c.Memory, c.StallTimeout = 1, time.Hour })
+	good := dial(t, addr)
+	good.mustNegotiate(0x0311)
+	good.mustSetup("bob", testPassword)
+	good.mustConnect("data")
+	id := good.mustCreate(rw("f"))
+	data := make([]byte, 1<<20)
+	write := func(c *raw, id [16]byte) {
+		c.send(c.charge(c.message(cmdWrite, writeBody(id, 0, data)), 16))
+		if r := c.recv(); r[0].status != ntstatus.Success {
+			t.Fatal(r[0].status)
+		}
+	}
+	for range 16 { // for the credits
+		good.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	}
+	write(good, id)
+	for range 10 {
+		c := mount(t, addr, "data")
+		id := c.mustCreate(rw("f"))
+		for range 8 {
+			c.send(c.charge(c.message(cmdRead, readBody(id, 0, 1<<20, 0)), 16))
+		}
+	}
+	for range 5 {
+		write(good, id)
+	}
+	for hers := int64(0); hers < 2<<20; {
+		m := s.memory
+		if hers = m.HeldBy(testUser); m.Held() > m.Limit() || hers > m.UserLimit() {
+			t.Errorf("%d bytes of %d, one user %d", m.Held(), m.Limit(), hers)
+		}
+		runtime.Gosched()
+	}
+}
+
+// A compound that ends with the connection gives back the memory of its earlier responses.
+//
+// Source: [MS-SMB2 3.3.5.15.12]
+func TestDroppedCompoundReturnsItsMemory(t *testing.T) {
+	s, addr, dir := testServer(t, nil)
+	if err := os.WriteFile(filepath.Join(dir, "f"), make([]byte, 1<<16), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := login(t, addr, 0x0302)
+	c.mustConnect("data")
+	id := c.mustCreate(rw("f"))
+	c.send(
+		c.message(cmdRead, readBody(id, 0, 1<<16, 0)),
+		c.message(cmdIoctl, ioctlBody(noID, 0x00140204, make([]byte, 26), 24)), // wrong, so that the server cuts
+	)
+	c.wantCut()
+	for end := time.Now().Add(ioTimeout); s.memory.Held() != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes are not given back", s.memory.Held())
+		}
+	}
+}
+
+// pile sends requests of one kind on a connection, until the server takes no more, and reads no
+// response. Each frame is a compound of as many requests as the credits of the client allow.
+func pile(t *testing.T, addr string, make func(c *raw) func() []byte) {
+	t.Helper()
+	c := dial(t, addr)
+	c.mustNegotiate(0x0311)
+	c.mustSetup(testUser, testPassword)
+	c.mustConnect("data")
+	next := make(c)
+	for range 4 { // the client asks for as many credits as it gets
+		m := c.message(cmdEcho, []byte{4, 0, 0, 0})
+		le.PutUint16(m[14:], DefaultMaxCredits)
+		c.send(m)
+		c.recv()
+	}
+	for last := c.id + DefaultMaxCredits - 32; c.id < last; {
+		var all [][]byte
+		for size := 0; size < 64<<10 && c.id < last && len(all) < 100; {
+			m := next()
+			all, size = append(all, m), size+len(m)
+		}
+		if err := c.nc.SetDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.nc.Write(c.frame(all...)); err != nil {
+			return // the server takes no more
+		}
+	}
+}
+
+// A client sends messages of each kind on several connections and reads no response. The memory
+// that the server holds for it stays within the limit of the user and the allowances of its
+// connections, by the accountant and by the heap. Another user is served meanwhile, and all memory
+// comes back when the client leaves.
+//
+// Source: [MS-SMB2 3.3.5.2] (the limits are ours)
+func TestClientThatNeverReadsHoldsBoundedMemory(t *testing.T) {
+	const connections, memory = 4, 4352 << 10
+	file := func(body func(id [16]byte) []byte, command uint16) func(c *raw) func() []byte {
+		return func(c *raw) func() []byte {
+			id := c.mustCreate(rw("f"))
+			return func() []byte { return c.message(command, body(id)) }
+		}
+	}
+	root := func(c *raw) [16]byte {
+		return c.mustCreate(create{access: 0x81, share: 7, disposition: 1, options: 1})
+	}
+	for name, kind := range map[string]func(c *raw) func() []byte{
+		"echo": func(c *raw) func() []byte {
+			return func() []byte { return c.message(cmdEcho, []byte{4, 0, 0, 0}) }
+		},
+		"query directory": func(c *raw) func() []byte {
+			id := root(c)
+			return func() []byte { return c.message(cmdQueryDirectory, findBody(id, 37, 1, "*", 64<<10)) }
+		},
+		"long query directory": func(c *raw) func() []byte {
+			id := root(c)
+			return func() []byte {
+				return c.charge(c.message(cmdQueryDirectory, findBody(id, 37, 1, "*", 1<<20)), 16)
+			}
+		},
+		"read": file(func(id [16]byte) []byte { return readBody(id, 0, 64<<10, 0) }, cmdRead),
+		"long read": func(c *raw) func() []byte {
+			id := c.mustCreate(rw("f"))
+			return func() []byte { return c.charge(c.message(cmdRead, readBody(id, 0, 1<<20, 0)), 16) }
+		},
+		"write":         file(func(id [16]byte) []byte { return writeBody(id, 0, make([]byte, 4<<10)) }, cmdWrite),
+		"long write":    file(func(id [16]byte) []byte { return writeBody(id, 0, make([]byte, 63<<10)) }, cmdWrite),
+		"query info":    file(func(id [16]byte) []byte { return queryBody(id, 1, 18, 0, 64<<10) }, cmdQueryInfo),
+		"security":      file(func(id [16]byte) []byte { return queryBody(id, 3, 0, 7, 64<<10) }, cmdQueryInfo),
+		"resume key":    file(func(id [16]byte) []byte { return ioctlBody(id, 0x00140078, nil, 64<<10) }, cmdIoctl),
+		"flush":         file(func(id [16]byte) []byte { return append([]byte{24, 0, 0, 0, 0, 0, 0, 0}, id[:]...) }, 7),
+		"change notify": file(func(id [16]byte) []byte { return append(make([]byte, 8), append(id[:], make([]byte, 8)...)...) }, cmdChangeNotify),
+		"create": func(c *raw) func() []byte {
+			return func() []byte { return c.message(cmdCreate, rw("f").body()) }
+		},
+		"pipe": func(c *raw) func() []byte {
+			c.mustConnect("IPC$")
+			return func() []byte { return c.message(cmdCreate, rw("echo").body()) }
+		},
+		"tree connect": func(c *raw) func() []byte {
+			return func() []byte { return c.message(cmdTreeConnect, connectBody("IPC$")) }
+		},
+		"wrong command": func(c *raw) func() []byte {
+			return func() []byte { return c.message(77, make([]byte, 64)) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, addr, dir := testServer(t, func(c *Config) {
+				c.Memory, c.StallTimeout = memory, time.Hour
+				c.Pipes = map[string]PipeHandler{"echo": testPipe{}}
+			})
+			if err := os.WriteFile(filepath.Join(dir, "f"), make([]byte, 1<<20), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			good := dial(t, addr)
+			good.mustNegotiate(0x0311)
+			good.mustSetup("bob", testPassword)
+			good.mustConnect("data")
+			id := good.mustCreate(rw("f"))
+			before := heapInUse()
+			for range connections {
+				pile(t, addr, kind)
+			}
+			for range 5 {
+				good.want(ntstatus.Success, cmdRead, readBody(id, 0, 4096, 0))
+			}
+			if n, most := s.memory.HeldBy(testUser), s.memory.UserLimit()+connections*16<<10; n > most {
+				t.Errorf("the user holds %d bytes of %d", n, most)
+			}
+			if n, most := int64(heapInUse())-int64(before), int64(memory+connections*(64<<10)+8<<20); n > most {
+				t.Errorf("%d bytes of heap, at most %d expected", n, most)
+			}
+		})
+	}
+}
+
+// heapInUse returns the bytes of live objects, without the free buffers of pools.
+func heapInUse() uint64 {
+	runtime.GC()
+	runtime.GC() // the first one leaves the objects of pools
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc + m.StackInuse
+}
+
+// Peers that negotiate, begin sessions with long tokens and a message of the largest size, and then
+// say nothing, cost less than 64 KiB each.
+func TestUnauthenticatedPeerHoldsLessThan64KiB(t *testing.T) {
+	const peers = 300
+	_, addr, _ := testServer(t, patient)
+	before := heapInUse()
+	for range peers {
+		c := dial(t, addr)
+		c.mustNegotiate(0x0311)
+		for n := range maxPending + 1 {
+			c.session = 0
+			token := beginLogon(t, smbauth.MaxToken)
+			want := ntstatus.MoreProcessingRequired
+			if n == maxPending {
+				want = ntstatus.InsufficientResources
+			}
+			c.want(want, cmdSessionSetup, setupBody(token, 0))
+		}
+		part := c.frame(make([]byte, unauthenticatedLimit))
+		c.write(part[:len(part)-1])
+	}
+	time.Sleep(50 * time.Millisecond) // the server reads the messages
+	if each := int64(heapInUse()-before) / peers; each > 64<<10 {
+		t.Errorf("%d bytes for each peer", each)
+	}
+}
+
+// beginLogon returns the first token of a logon, of n bytes.
+func beginLogon(t *testing.T, n int) []byte {
+	t.Helper()
+	i := smbauth.NewInitiator(smbauth.InitiatorConfig{User: testUser, Password: testPassword, TargetSPN: "cifs/x"})
+	token, _, err := i.Step(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(token, []byte("NTLMSSP\x00"))
+	if at < 0 {
+		t.Fatalf("no NTLM in %x", token)
+	}
+	return append(token[at:], make([]byte, n-len(token)+at)...)
+}
+
+// A token above the bound is refused, and so is a compound before authentication.
+func TestUnauthenticatedMessagesAreBounded(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	c := dial(t, addr)
+	c.mustNegotiate(0x0311)
+	if r := c.call(cmdSessionSetup, setupBody(beginLogon(t, smbauth.MaxToken+1), 0)); !r.status.Failed() {
+		t.Errorf("a token above the bound: %v", r.status)
+	}
+	c.session = 0
+	c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	c.send(c.message(cmdEcho, []byte{4, 0, 0, 0}), c.message(cmdEcho, []byte{4, 0, 0, 0}))
+	c.wantCut()
+	c = dial(t, addr)
+	c.mustNegotiate(0x0311)
+	c.write(c.frame(make([]byte, unauthenticatedLimit+1))[:100])
+	c.wantCut()
+}
+
+// The SMB connections of a user are bounded, in all spellings. A connection counts once however
+// many sessions of the user it has, and until the last of them ends; a session that replaces
+// another one takes its place.
+func TestSMBConnectionsOfAUserAreBounded(t *testing.T) {
+	s, addr, _ := testServer(t, func(c *Config) { c.MaxUserConnections = 2 })
+	connect := func(user string, previous uint64) (*raw, ntstatus.Status) {
+		c := dial(t, addr)
+		c.mustNegotiate(0x0311)
+		return c, c.setup(user, testPassword, previous).status
+	}
+	first, _ := connect("boss", 0)
+	second, _ := connect("BOSS", 0)
+	again := *second
+	again.session, again.signer = 0, nil
+	if r := again.setup("boss", testPassword, 0); r.status != ntstatus.Success {
+		t.Errorf("a second session on a connection: %v", r.status)
+	}
+	if _, st := connect("bo\u017fs", 0); st != ntstatus.RequestNotAccepted {
+		t.Errorf("a third connection: %v", st)
+	}
+	if _, st := connect("bob", 0); st != ntstatus.Success {
+		t.Errorf("another user: %v", st)
+	}
+	if _, st := connect("boss", first.session); st != ntstatus.Success {
+		t.Errorf("a connection that replaces another: %v", st)
+	}
+	second.id = again.id
+	second.want(ntstatus.Success, cmdLogoff, []byte{4, 0, 0, 0})
+	if n := s.users.HeldBy("boss"); n != 2 {
+		t.Errorf("%d connections while one session is left on the second", n)
+	}
+	again.id = second.id
+	again.want(ntstatus.Success, cmdLogoff, []byte{4, 0, 0, 0})
+	if n := s.users.HeldBy("boss"); n != 1 {
+		t.Errorf("%d connections after both have logged off on the second", n)
+	}
+}
+
+// The responses to a compound can be longer than the memory of the user: the server sends them in
+// several messages, and none is refused.
+//
+// Source: [MS-SMB2 3.3.4.1.3]
+func TestCompoundThatWaitsForMemoryIsAnswered(t *testing.T) {
+	_, addr, dir := testServer(t, func(c *Config) { c.Memory = 1 })
+	data := bytes.Repeat([]byte("x"), 1<<20)
+	if err := os.WriteFile(filepath.Join(dir, "f"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := mount(t, addr, "data")
+	id := c.mustCreate(rw("f"))
+	for range 16 { // for the credits
+		c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	}
+	var all [][]byte
+	for range 6 {
+		all = append(all, c.charge(c.message(cmdRead, readBody(id, 0, 1<<20, 0)), 16))
+	}
+	c.send(all...)
+	for n := 0; n < len(all); {
+		for _, r := range c.recv() {
+			if r.status != ntstatus.Success || !bytes.Equal(r.body[16:16+len(data)], data) {
+				t.Fatalf("read %d: %v", n, r.status)
+			}
+			n++
+		}
+	}
+}
