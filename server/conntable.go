@@ -4,10 +4,14 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"lwio/internal/account"
 )
 
 // connTable is the table of an engine's connections. It bounds their number: of all connections, of
-// unauthenticated ones, and of the connections of each user. Safe for concurrent use.
+// unauthenticated ones, and of the connections of each user. A displaced connection does not count
+// with these; it is charged until it has released all its resources, and such connections have a
+// bound of their own. Safe for concurrent use.
 type connTable struct {
 	limits *Limits
 	count  *counters
@@ -15,10 +19,11 @@ type connTable struct {
 	mu      sync.Mutex
 	all     map[*conn]struct{}
 	byID    map[[8]byte]*conn // authenticated connections, by SessionId
-	users   map[string]int    // number of connections of each user
+	users   *account.Sum      // connections that have passed AUTH
 	arrived uint64            // connections so far
 	stopped bool              // new connections are refused
 	empty   chan struct{}     // closed when all is empty; nil without a waiter
+	change  sync.Cond         // a displaced connection is gone, or stopped is set
 }
 
 // connEntry is the entry of a connection in the table. connTable.mu guards it.
@@ -26,27 +31,40 @@ type connEntry struct {
 	number    uint64 // in the order of arrival
 	user      string // canonical name
 	counted   bool   // included in connTable.users
-	displaced bool   // evicted before AUTH; a newer connection has its place in the count
+	displaced bool   // evicted before AUTH, and counted as such until it is gone
 }
 
 // init makes t ready for use.
 func (t *connTable) init(limits *Limits, count *counters) {
 	t.limits, t.count = limits, count
-	t.all, t.byID, t.users = make(map[*conn]struct{}), make(map[[8]byte]*conn), make(map[string]int)
+	t.all, t.byID = make(map[*conn]struct{}), make(map[[8]byte]*conn)
+	t.users = account.NewSum(int64(limits.Connections+limits.Unauthenticated), int64(limits.ConnectionsPerUser))
+	t.change.L = &t.mu
 }
 
-// enter adds a connection and calls start; false if there are too many. If only the
-// unauthenticated connections are too many, the new connection evicts one of them. So
-// unauthenticated connections do not keep other clients out.
+// enter adds a connection and calls start; false if there are too many, and all of them are
+// authenticated. Otherwise the new connection displaces an unauthenticated one. So unauthenticated
+// connections do not keep other clients out. While as many displaced connections as the limit of
+// unauthenticated ones are not gone, enter waits: new connections do not come faster than the old
+// ones go.
 func (t *connTable) enter(c *conn, start func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.stopped || !take(&t.count.connections, t.limits.Connections) {
+	for !t.stopped && !t.hasRoomLocked() {
+		switch {
+		case t.count.unauthenticated.Load() == 0:
+			return false
+		case t.count.displaced.Load() < int64(t.limits.Unauthenticated):
+			t.displaceLocked()
+		default:
+			t.change.Wait()
+		}
+	}
+	if t.stopped {
 		return false
 	}
-	if !take(&t.count.unauthenticated, t.limits.Unauthenticated) {
-		t.displaceLocked()
-	}
+	t.count.connections.Add(1)
+	t.count.unauthenticated.Add(1)
 	t.count.accepted.Add(1) // before the connection is visible
 	t.arrived++
 	c.entry.number = t.arrived
@@ -55,7 +73,13 @@ func (t *connTable) enter(c *conn, start func()) bool {
 	return true
 }
 
-// displaceLocked cuts an unauthenticated connection and gives its place in the count to a new one.
+// hasRoomLocked reports whether one more unauthenticated connection is within the limits.
+func (t *connTable) hasRoomLocked() bool {
+	return t.count.connections.Load() < int64(t.limits.Connections) &&
+		t.count.unauthenticated.Load() < int64(t.limits.Unauthenticated)
+}
+
+// displaceLocked cuts an unauthenticated connection, which counts as displaced until it is gone.
 // It chooses the oldest connection of the host with the most unauthenticated connections, so a
 // host that floods the server evicts its own connections.
 func (t *connTable) displaceLocked() {
@@ -75,7 +99,10 @@ func (t *connTable) displaceLocked() {
 			oldest = c
 		}
 	}
-	oldest.entry.displaced = true // there is one, or the limit would not be reached
+	oldest.entry.displaced = true // there is one: unauthenticated counts it
+	t.count.displaced.Add(1)
+	t.count.connections.Add(-1)
+	t.count.unauthenticated.Add(-1)
 	oldest.cut(errDisplaced)
 }
 
@@ -83,10 +110,9 @@ func (t *connTable) displaceLocked() {
 func (t *connTable) enterUser(c *conn, user string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.users[user] >= t.limits.ConnectionsPerUser {
+	if !t.users.Take(user, 1, account.Last) {
 		return false
 	}
-	t.users[user]++
 	c.entry.user, c.entry.counted = user, true
 	return true
 }
@@ -137,16 +163,20 @@ func (t *connTable) each(f func(c *conn)) {
 
 // leave removes a connection that has released all its resources.
 func (t *connTable) leave(c *conn) {
-	t.count.connections.Add(-1)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !c.auth.passed && !c.entry.displaced {
+	switch {
+	case c.entry.displaced:
+		t.count.displaced.Add(-1)
+		t.change.Broadcast()
+	case !c.auth.passed:
 		t.count.unauthenticated.Add(-1)
+		fallthrough
+	default:
+		t.count.connections.Add(-1)
 	}
 	if c.entry.counted {
-		if t.users[c.entry.user]--; t.users[c.entry.user] == 0 {
-			delete(t.users, c.entry.user)
-		}
+		t.users.Give(c.entry.user, 1, account.Last)
 	}
 	delete(t.all, c)
 	delete(t.byID, c.auth.sessionID)
@@ -161,6 +191,7 @@ func (t *connTable) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stopped = true
+	t.change.Broadcast()
 }
 
 // drain makes all connections end after their requests in flight. It returns a channel that is

@@ -11,9 +11,10 @@ import (
 func (v *env) within() {
 	v.t.Helper()
 	l, n := &v.e.limits, &v.e.count
-	// A cut connection counts until it has released all its resources.
-	if all, peers := n.connections.Load(), n.unauthenticated.Load(); all > int64(l.Connections) || peers > int64(l.Unauthenticated) {
-		v.t.Errorf("%d connections, %d of them not authenticated", all, peers)
+	// A displaced connection counts as such until it has released all its resources.
+	all, peers, gone := n.connections.Load(), n.unauthenticated.Load(), n.displaced.Load()
+	if all > int64(l.Connections) || peers > int64(l.Unauthenticated) || gone > int64(l.Unauthenticated) {
+		v.t.Errorf("%d connections, %d of them not authenticated, %d displaced", all, peers, gone)
 	}
 	v.e.credits.mu.Lock()
 	defer v.e.credits.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"lwio/internal/ntstatus"
@@ -240,6 +241,58 @@ func TestOldestOfTheBusiestHostIsEvicted(t *testing.T) {
 	if known.entry.displaced {
 		t.Error("an authenticated connection was evicted")
 	}
+}
+
+// Displaced connections that are not gone take no place of other connections, but a bounded number of
+// them is on its way out: the next connection waits until one is gone, and is not refused.
+//
+// Source: [LWIO §Connection Authentication]
+func TestDisplacedConnectionsRefuseNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var table connTable
+		count := new(counters)
+		table.init(&Limits{Connections: 3, Unauthenticated: 2, ConnectionsPerUser: 3}, count)
+		conns := make([]*conn, 8)
+		enter := func(i int) bool {
+			conns[i] = &conn{}
+			conns[i].ctx, conns[i].cancel = context.WithCancelCause(t.Context())
+			return table.enter(conns[i], func() {})
+		}
+		for i := range 4 { // the first two are displaced, and stay
+			if !enter(i) {
+				t.Fatalf("connection %d is refused", i)
+			}
+		}
+		entered := make(chan bool, 1)
+		go func() { entered <- enter(4) }()
+		synctest.Wait()
+		if len(entered) != 0 || count.displaced.Load() != 2 || count.connections.Load() != 2 {
+			t.Errorf("%d displaced, %d others", count.displaced.Load(), count.connections.Load())
+		}
+		table.leave(conns[0])
+		if !<-entered {
+			t.Error("a connection is refused after another was gone")
+		}
+		// Authenticated ones are never displaced, and displaced ones do not count with them.
+		for i := 5; i < 7; i++ {
+			table.pass(conns[i-1])
+			table.leave(conns[1])
+			conns[1] = conns[i-3]
+			if !enter(i) {
+				t.Fatalf("connection %d is refused", i)
+			}
+		}
+		table.pass(conns[6])
+		if enter(7) {
+			t.Error("a connection is let in beside the limit of authenticated ones")
+		}
+		for c := range table.all {
+			table.leave(c)
+		}
+		if count.displaced.Load() != 0 || count.connections.Load() != 0 || count.unauthenticated.Load() != 0 {
+			t.Errorf("%d displaced, %d others are left", count.displaced.Load(), count.connections.Load())
+		}
+	})
 }
 
 // Source: [LWIO §Connection Authentication]

@@ -169,9 +169,7 @@ func testConnectionsOfAUserAreBounded(t *testing.T, on string) {
 	v.check(second)
 	first.connector.Close()
 	eventually(t, "there is room again", func() bool {
-		v.e.conns.mu.Lock()
-		defer v.e.conns.mu.Unlock()
-		return v.e.conns.users["alice"] == 1
+		return v.e.conns.users.HeldBy("alice") == 1
 	})
 	v.check(v.client())
 }

@@ -35,6 +35,9 @@ type Stats struct {
 	// that were refused without a comparison of the password, see Limits.AuthFailures.
 	// BadSignatures counts SMB messages with a wrong signature.
 	SMBAuthFailures, SMBAuthLimited, BadSignatures uint64
+	// Displaced are RDMA connections that were evicted before AUTH and have not released all
+	// their resources. They are not among Connections.
+	Displaced int
 	// Accepted counts RDMA connections, Rejected those beyond Limits.Connections. AuthFailures
 	// counts the connections that failed AUTH, UserLimited those that AUTH refused because of
 	// Limits.ConnectionsPerUser. Cut counts those that the server ended for a violation or a
@@ -91,7 +94,7 @@ func (c *counter) snapshot() Count { return Count{Operations: c.ops.Load(), Byte
 
 // counters are the part of Stats that the engine keeps. Safe for concurrent use.
 type counters struct {
-	connections, unauthenticated, authenticated, files, credits atomic.Int64
+	connections, unauthenticated, displaced, authenticated, files, credits atomic.Int64
 
 	accepted, rejected, authFailures, userLimited, cut, lost atomic.Uint64
 	registrations, closes, wakeups, gaps, inline, direct     atomic.Uint64
@@ -102,7 +105,7 @@ type counters struct {
 
 func (c *counters) snapshot() Stats {
 	return Stats{
-		Connections: int(c.connections.Load()), Authenticated: int(c.authenticated.Load()),
+		Connections: int(c.connections.Load()), Displaced: int(c.displaced.Load()), Authenticated: int(c.authenticated.Load()),
 		Accepted: c.accepted.Load(), Rejected: c.rejected.Load(), UserLimited: c.userLimited.Load(),
 		AuthFailures: c.authFailures.Load(), Cut: c.cut.Load(), Lost: c.lost.Load(),
 		Traffic: c.traffic.snapshot(), InlineReads: c.inline.Load(), DirectReads: c.direct.Load(),
@@ -111,13 +114,4 @@ func (c *counters) snapshot() Stats {
 		ImmediateReads: c.immediate.Load(), ByReferenceWrites: c.byReference.Load(), Cancels: c.cancels.Load(), Cancelled: c.cancelled.Load(),
 		Throttled: c.throttled.Load(), Credits: int(c.credits.Load()), SequenceGaps: c.gaps.Load(), Replays: c.replays.Load(),
 	}
-}
-
-// take counts up to limit; false if the limit was reached.
-func take(n *atomic.Int64, limit int) bool {
-	if n.Add(1) <= int64(limit) {
-		return true
-	}
-	n.Add(-1)
-	return false
 }

@@ -72,6 +72,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	st := c.srv.Stats()
 	o.gauge(metricConnections, st.SMBConnections, "smb")
 	o.gauge(metricConnections, st.Connections-st.Authenticated, "rdma_unauthenticated")
+	o.gauge(metricConnections, st.Displaced, "rdma_displaced")
 	o.gauge(metricConnections, st.Authenticated, "rdma")
 	o.counter(metricSMB, st.SMBAccepted, "accepted")
 	o.counter(metricSMB, st.SMBRefused, "refused")

@@ -144,11 +144,11 @@ func TestSumBoundsUserAndTotal(t *testing.T) {
 func TestSumLeavesRoomForTheLastStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewSum(100, 0)
-		const works = 50
+		const works = 60
 		done := make(chan struct{}, works)
 		for i := range works {
 			go func() {
-				user := []string{"alice", "bob"}[i%2]
+				user := []string{"alice", "bob", "carol"}[i%3]
 				if err := s.Wait(t.Context(), user, 10, First); err != nil {
 					t.Error(err)
 				}
