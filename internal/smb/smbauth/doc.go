@@ -1,6 +1,6 @@
 // Package smbauth authenticates the two ends of an SMB session to each other, and derives
 // and applies the keys of the session: NTLMv2 in SPNEGO (or bare), the SMB 3 key derivation,
-// the pre-authentication hash, and message signing.
+// the pre-authentication hash, message signing, and message encryption.
 //
 // The package has both roles. An Initiator or an Acceptor takes the peer's token and
 // returns the next token until it is done. It serves one authentication and is not safe for

@@ -10,6 +10,7 @@ type agreement struct {
 	dialect   uint16
 	largeMTU  bool // requests may cost several credits
 	sessionID uint64
+	cipher    smbauth.Cipher // NoCipher if there is none
 	signer    smbauth.Signer // nil before the logon is complete
 }
 
@@ -23,11 +24,12 @@ func (a *agreement) charge(payload int) int {
 	return max(1, (payload+smbwire.CreditUnit-1)/smbwire.CreditUnit)
 }
 
-// seal writes the header of msg, and after the logon its signature.
+// finish writes the header of msg, and after the logon its signature. A message that will be
+// encrypted has no signature.
 //
 // Source: [MS-SMB2 3.2.4.1.1], [MS-SMB2 3.2.5.5]
-func (a *agreement) seal(h *smbwire.Header, msg []byte) {
-	if a.signer == nil {
+func (a *agreement) finish(h *smbwire.Header, msg []byte, encrypted bool) {
+	if a.signer == nil || encrypted {
 		h.Put(msg)
 		return
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbwire"
 )
 
@@ -30,6 +31,12 @@ type Config struct {
 	// Dialects are the dialects offered, from 2.1 to 3.1.1; others are left out. Default:
 	// 3.0, 3.0.2 and 3.1.1.
 	Dialects []uint16
+	// RequireEncryption encrypts all requests after the logon, and refuses a server that cannot.
+	// Without it the server, or a share, decides.
+	RequireEncryption bool
+	// Ciphers are the ciphers offered, in the order of preference. Dialects 3.0 and 3.0.2 have
+	// smbauth.AES128CCM only. Default: smbauth.Ciphers.
+	Ciphers []smbauth.Cipher
 	// Timeout bounds the time of a request without progress. Default 30 s.
 	Timeout time.Duration
 	// Credits is the number of credits that the session asks for, each for 64 KiB in
@@ -46,6 +53,9 @@ func (c Config) withDefaults() Config {
 		c.Dialects = known[1:]
 	} else {
 		c.Dialects = slices.DeleteFunc(known, func(d uint16) bool { return !slices.Contains(c.Dialects, d) })
+	}
+	if c.Ciphers = slices.Clone(c.Ciphers); len(c.Ciphers) == 0 {
+		c.Ciphers = smbauth.Ciphers
 	}
 	if c.NTHash != nil {
 		h := *c.NTHash

@@ -39,9 +39,10 @@ type conn struct {
 	janitor  janitor
 	wg       sync.WaitGroup // reader and janitor
 
-	agreed  agreement        // fixed once the session is established
-	sent    func(msg []byte) // sees each request while the session is being set up
-	leaving atomic.Bool      // LOGOFF is being sent
+	agreed     agreement                  // fixed once the session is established
+	encryption atomic.Pointer[encryption] // nil before the logon, and without a cipher
+	sent       func(msg []byte)           // sees each request while the session is being set up
+	leaving    atomic.Bool                // LOGOFF is being sent
 }
 
 func newConn(nc net.Conn, cfg *Config) *conn {
@@ -104,45 +105,58 @@ func (c *conn) readOne(r *bufio.Reader) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
-	h, err := smbwire.DecodeHeader(head[smbwire.FrameHeaderSize:])
+	head = head[smbwire.FrameHeaderSize:]
+	if errors.Is(smbwire.CheckProtocol(head), smbwire.ErrEncrypted) {
+		return c.readEncrypted(r, head, n)
+	}
+	h, err := smbwire.DecodeHeader(head)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
-	limit, err := c.limit(&h)
+	if err := c.checkLimit(&h, n); err != nil {
+		return err
+	}
+	buf, err := c.readFrame(r, n)
 	if err != nil {
 		return err
 	}
-	if n > limit || n < smbwire.HeaderSize {
-		return fmt.Errorf("%w: a response to %v of %d bytes, limit %d", ErrProtocol, h.Command, n, limit)
-	}
-	if _, err := r.Discard(smbwire.FrameHeaderSize); err != nil {
-		return err
-	}
-	buf := c.bufs.Get(n)
-	if _, err := io.ReadFull(r, buf.B); err != nil {
-		buf.Free()
-		return err
-	}
+	return c.deliverMessage(h, buf.B, buf, false)
+}
+
+// deliverMessage delivers the responses of a message that begins with h.
+func (c *conn) deliverMessage(h smbwire.Header, msg []byte, buf *smbbuf.Buffer, encrypted bool) error {
 	if h.NextCommand == 0 {
-		return c.deliver(&response{Header: h, msg: buf.B, buf: buf})
+		return c.deliver(&response{Header: h, msg: msg, buf: buf, encrypted: encrypted})
 	}
-	return c.deliverCompound(buf)
+	return c.deliverCompound(msg, buf, encrypted)
 }
 
 // deliverCompound delivers the responses of a compound, each in memory of its own.
-func (c *conn) deliverCompound(buf *smbbuf.Buffer) error {
+func (c *conn) deliverCompound(msg []byte, buf *smbbuf.Buffer, encrypted bool) error {
 	defer buf.Free()
-	for more := buf.B; more != nil; {
+	for more := msg; more != nil; {
 		h, element, rest, err := smbwire.Next(more)
 		if err != nil {
 			return fmt.Errorf("%w: %w", ErrProtocol, err)
 		}
 		own := c.bufs.Get(len(element))
 		copy(own.B, element)
-		if err := c.deliver(&response{Header: h, msg: own.B, buf: own}); err != nil {
+		if err := c.deliver(&response{Header: h, msg: own.B, buf: own, encrypted: encrypted}); err != nil {
 			return err
 		}
 		more = rest
+	}
+	return nil
+}
+
+// checkLimit refuses a message of n bytes that begins with h if its request allows fewer.
+func (c *conn) checkLimit(h *smbwire.Header, n int) error {
+	limit, err := c.limit(h)
+	if err != nil {
+		return err
+	}
+	if n > limit || n < smbwire.HeaderSize {
+		return fmt.Errorf("%w: a response to %v of %d bytes, limit %d", ErrProtocol, h.Command, n, limit)
 	}
 	return nil
 }

@@ -5,10 +5,14 @@
 // that waits for it. The janitor cancels abandoned requests and closes handles that arrive
 // too late. Both end when the connection is lost or closed; Close waits for them. Calls
 // send from their own goroutines, as many at a time as the server's credits allow. Each
-// call checks the signature of its response. All types are safe for concurrent use.
+// call checks the signature of its response; the reader decrypts encrypted messages. All
+// types are safe for concurrent use.
+//
+// Requests are signed. They are encrypted instead once the configuration, the server or a
+// share of the session requires that; a response to an encrypted request must be encrypted.
 //
 // The memory of a caller is not used after the call has returned: payload passes through the
-// message buffer, since signatures cover it.
+// message buffer, since signatures cover it, and encryption works in place.
 //
 // A call returns when its context ends; the request is cancelled at the server, which may
 // have executed it nevertheless. A request without a deadline in its context has

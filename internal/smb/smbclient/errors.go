@@ -19,8 +19,9 @@ var (
 	// ErrDowngrade reports that the two sides disagree about the negotiation: it was
 	// modified on the way.
 	ErrDowngrade = errors.New("negotiation was tampered with")
-	// ErrEncryption reports a server that requires encryption.
-	ErrEncryption = errors.New("the server requires encryption, which is not supported")
+	// ErrEncryption reports that encryption is required, by the configuration, the server or the
+	// share, and that the server does not encrypt.
+	ErrEncryption = errors.New("encryption is required, and the server does not encrypt")
 	// ErrGuest reports a server that granted guest access only.
 	ErrGuest = errors.New("the server granted guest access only")
 	// ErrDialect reports a server that speaks none of the offered dialects.

@@ -29,6 +29,7 @@ type fake struct {
 	nc net.Conn
 
 	dialect   uint16
+	cipher    smbauth.Cipher // that the server chooses, if any
 	negotiate func(*smbwire.NegotiateResponse)
 	setup     func(*smbwire.SessionSetupResponse)
 	// spoil changes a response after it is signed.
@@ -41,6 +42,9 @@ type fake struct {
 	acceptor *smbauth.Acceptor
 	preauth  smbauth.PreauthHash
 	signer   smbauth.Signer
+	out      *smbauth.Encrypter // for responses to encrypted requests
+	in       *smbauth.Decrypter
+	secret   bool // the request was encrypted
 	guid     [16]byte
 	asked    smbwire.NegotiateRequest
 	ended    sync.WaitGroup
@@ -114,6 +118,15 @@ func (f *fake) serve() {
 		if err != nil {
 			return
 		}
+		if f.in != nil {
+			f.secret = msg[0] == 0xFD
+		}
+		if f.secret {
+			if msg, err = f.in.Decrypt(msg); err != nil {
+				f.t.Errorf("the client sent %x: %v", msg, err)
+				return
+			}
+		}
 		for more := msg; more != nil; {
 			h, one, rest, err := smbwire.Next(more)
 			if err != nil {
@@ -146,7 +159,7 @@ func readFrame(r io.Reader) ([]byte, error) {
 func (f *fake) request(h smbwire.Header, msg []byte) {
 	body := msg[smbwire.HeaderSize:]
 	switch {
-	case f.signer != nil && (h.Flags&smbwire.FlagSigned == 0 || !f.signer.Verify(msg)):
+	case f.signer != nil && !f.secret && (h.Flags&smbwire.FlagSigned == 0 || !f.signer.Verify(msg)):
 		f.t.Errorf("%v is not signed as it should be", h.Command)
 	case f.on != nil && f.on(f, h, body):
 	case h.Command == smbwire.CommandNegotiate:
@@ -175,16 +188,30 @@ func (f *fake) answer(h smbwire.Header, st ntstatus.Status, body appender) []byt
 	h.Status, h.NextCommand, h.Signature = st, 0, [16]byte{}
 	h.Flags = h.Flags&smbwire.FlagAsync | smbwire.FlagResponse
 	h.Credits = f.credits(&h)
-	if f.signer != nil {
+	if f.signer != nil && !f.secret {
 		h.Flags |= smbwire.FlagSigned
 	}
 	b := body.AppendTo(h.AppendTo(make([]byte, smbwire.FrameHeaderSize)))
 	smbwire.PutFrameHeader(b, len(b)-smbwire.FrameHeaderSize)
-	if f.signer != nil {
+	if f.signer != nil && !f.secret {
 		f.signer.Sign(b[smbwire.FrameHeaderSize:])
+	}
+	if f.secret {
+		b = f.encrypt(b[smbwire.FrameHeaderSize:])
 	}
 	if f.spoil != nil {
 		f.spoil(&h, b)
+	}
+	return b
+}
+
+// encrypt returns the frame of an encrypted message.
+func (f *fake) encrypt(msg []byte) []byte {
+	const head = smbwire.FrameHeaderSize + smbwire.TransformHeaderSize
+	b := append(make([]byte, head, head+len(msg)+smbauth.TagSize), msg...)
+	smbwire.PutFrameHeader(b, len(b)-smbwire.FrameHeaderSize)
+	if err := f.out.Encrypt(b[smbwire.FrameHeaderSize:], fakeSession); err != nil {
+		f.t.Error(err)
 	}
 	return b
 }
@@ -214,7 +241,7 @@ func (f *fake) negotiated(h smbwire.Header, msg []byte) {
 
 func (f *fake) chosen() smbwire.NegotiateResponse {
 	preauth := smbwire.PreauthIntegrity{Hashes: []uint16{smbwire.HashSHA512}, Salt: []byte{1}}
-	return smbwire.NegotiateResponse{
+	r := smbwire.NegotiateResponse{
 		SecurityMode: smbwire.SigningEnabled, Dialect: f.dialect, ServerGUID: f.guid, Capabilities: smbwire.CapLargeMTU,
 		MaxTransactSize: 1 << 20, MaxReadSize: 1 << 20, MaxWriteSize: 1 << 20, SecurityBuffer: smbauth.ServerHint(),
 		Contexts: []smbwire.NegotiateContext{
@@ -222,6 +249,12 @@ func (f *fake) chosen() smbwire.NegotiateResponse {
 			{Type: smbwire.ContextSigning, Data: smbwire.AppendAlgorithms(nil, smbwire.SigningAESCMAC)},
 		},
 	}
+	if f.cipher != smbauth.NoCipher && f.dialect < smbwire.Dialect311 {
+		r.Capabilities |= smbwire.CapEncryption
+	} else if f.cipher != smbauth.NoCipher {
+		r.Contexts = append(r.Contexts, smbwire.NegotiateContext{Type: smbwire.ContextEncryption, Data: smbwire.AppendAlgorithms(nil, uint16(f.cipher))})
+	}
+	return r
 }
 
 func (f *fake) logged(h smbwire.Header, msg []byte) {
@@ -240,9 +273,12 @@ func (f *fake) logged(h smbwire.Header, msg []byte) {
 	case err != nil:
 		f.reply(h, ntstatus.LogonFailure, &smbwire.ErrorResponse{})
 	case done:
-		keys := smbauth.DeriveKeys(f.dialect, smbauth.NoCipher, f.acceptor.SessionKey(), f.preauth)
+		keys := smbauth.DeriveKeys(f.dialect, f.cipher, f.acceptor.SessionKey(), f.preauth)
 		f.signer = smbauth.NewSigner(smbauth.DefaultSigning(f.dialect), keys.Signing)
 		f.reply(h, ntstatus.Success, &r)
+		if f.cipher != smbauth.NoCipher {
+			f.out, f.in = smbauth.NewEncrypter(f.cipher, keys.ServerToClient), smbauth.NewDecrypter(f.cipher, keys.ClientToServer)
+		}
 	default:
 		b := f.answer(h, ntstatus.MoreProcessingRequired, &r)
 		f.preauth.Update(b[smbwire.FrameHeaderSize:])

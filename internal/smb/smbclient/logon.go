@@ -49,7 +49,11 @@ func (c *conn) logon(ctx context.Context, host string, cfg *Config, n *negotiati
 		c.agreed.sessionID = r.SessionID
 		if r.Status == ntstatus.Success {
 			defer c.free(r)
-			return c.established(initiator, token, resp.SessionFlags, n.signing, preauth, r)
+			keys, err := c.established(initiator, token, resp.SessionFlags, n.signing, preauth, r)
+			if err == nil && (cfg.RequireEncryption || resp.SessionFlags&smbwire.SessionEncryptData != 0) {
+				c.require()
+			}
+			return keys, err
 		}
 		preauth.Update(r.msg)
 		c.free(r)
@@ -67,7 +71,7 @@ func (c *conn) established(i *smbauth.Initiator, token []byte, flags uint16, alg
 	switch {
 	case flags&(smbwire.SessionIsGuest|smbwire.SessionIsNull) != 0:
 		return smbauth.SessionKeys{}, ErrGuest
-	case flags&smbwire.SessionEncryptData != 0:
+	case flags&smbwire.SessionEncryptData != 0 && c.agreed.cipher == smbauth.NoCipher:
 		return smbauth.SessionKeys{}, ErrEncryption
 	}
 	_, done, err := i.Step(token)
@@ -77,11 +81,12 @@ func (c *conn) established(i *smbauth.Initiator, token []byte, flags uint16, alg
 	case !done:
 		return smbauth.SessionKeys{}, fmt.Errorf("%w: the logon ends too early", ErrProtocol)
 	}
-	keys := smbauth.DeriveKeys(c.agreed.dialect, smbauth.NoCipher, i.SessionKey(), preauth)
+	keys := smbauth.DeriveKeys(c.agreed.dialect, c.agreed.cipher, i.SessionKey(), preauth)
 	signer := smbauth.NewSigner(alg, keys.Signing)
 	if r.Flags&smbwire.FlagSigned == 0 || !signer.Verify(r.msg) {
 		return smbauth.SessionKeys{}, fmt.Errorf("the response to %v: %w", r.Command, ErrSignature)
 	}
 	c.agreed.signer = signer
+	c.encryption.Store(newEncryption(c.agreed.cipher, &keys, c.agreed.sessionID))
 	return keys, nil
 }

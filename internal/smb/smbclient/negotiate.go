@@ -54,8 +54,11 @@ func (c *conn) negotiate(ctx context.Context, host string, cfg *Config) (*negoti
 	if !slices.Contains(cfg.Dialects, resp.Dialect) {
 		return nil, fmt.Errorf("%w: the server chose %#04x", ErrDialect, resp.Dialect)
 	}
-	if n.signing, err = n.algorithms(resp.Contexts); err != nil {
+	if n.signing, c.agreed.cipher, err = n.algorithms(resp.Contexts, cfg.Ciphers); err != nil {
 		return nil, err
+	}
+	if cfg.RequireEncryption && c.agreed.cipher == smbauth.NoCipher {
+		return nil, ErrEncryption
 	}
 	c.agreed.dialect = resp.Dialect
 	c.agreed.largeMTU = resp.Capabilities&smbwire.CapLargeMTU != 0
@@ -80,6 +83,9 @@ func (n *negotiation) offer(host string, cfg *Config) error {
 	n.request = smbwire.NegotiateRequest{
 		SecurityMode: smbwire.SigningEnabled | smbwire.SigningRequired, Capabilities: smbwire.CapLargeMTU, Dialects: cfg.Dialects,
 	}
+	if slices.Contains(cfg.Ciphers, smbauth.AES128CCM) {
+		n.request.Capabilities |= smbwire.CapEncryption
+	}
 	rand.Read(n.request.ClientGUID[:])
 	if !slices.Contains(cfg.Dialects, smbwire.Dialect311) {
 		return nil
@@ -90,8 +96,13 @@ func (n *negotiation) offer(host string, cfg *Config) error {
 	}
 	preauth := smbwire.PreauthIntegrity{Hashes: []uint16{smbwire.HashSHA512}, Salt: make([]byte, 32)}
 	rand.Read(preauth.Salt)
+	ciphers := make([]uint16, len(cfg.Ciphers))
+	for i, x := range cfg.Ciphers {
+		ciphers[i] = uint16(x)
+	}
 	n.request.Contexts = []smbwire.NegotiateContext{
 		{Type: smbwire.ContextPreauthIntegrity, Data: preauth.AppendTo(nil)},
+		{Type: smbwire.ContextEncryption, Data: smbwire.AppendAlgorithms(nil, ciphers...)},
 		{Type: smbwire.ContextSigning, Data: smbwire.AppendAlgorithms(nil, offeredSigning...)},
 		{Type: smbwire.ContextNetname, Data: name},
 	}
@@ -101,34 +112,54 @@ func (n *negotiation) offer(host string, cfg *Config) error {
 // offeredSigning are the signing algorithms, the fastest first.
 var offeredSigning = []uint16{smbwire.SigningAESGMAC, smbwire.SigningAESCMAC, smbwire.SigningHMACSHA256}
 
-// algorithms checks the server's contexts and returns the signing algorithm.
+// algorithms checks the server's contexts and returns the signing algorithm and the cipher.
+// offered are the ciphers of the request. Dialects below 3.1.1 have no contexts.
 //
 // Source: [MS-SMB2 3.2.5.2]
-func (n *negotiation) algorithms(contexts []smbwire.NegotiateContext) (smbauth.SigningAlgorithm, error) {
-	alg := smbauth.DefaultSigning(n.response.Dialect)
+func (n *negotiation) algorithms(contexts []smbwire.NegotiateContext, offered []smbauth.Cipher) (smbauth.SigningAlgorithm, smbauth.Cipher, error) {
+	alg, cipher := smbauth.DefaultSigning(n.response.Dialect), smbauth.NoCipher
 	if n.response.Dialect != smbwire.Dialect311 {
-		return alg, nil
+		if n.request.Capabilities&n.response.Capabilities&smbwire.CapEncryption != 0 {
+			cipher = smbauth.DefaultCipher(n.response.Dialect)
+		}
+		return alg, cipher, nil
 	}
-	hashes := 0
+	seen := make(map[smbwire.ContextType]int)
 	for _, x := range contexts {
+		seen[x.Type]++
+		ok := true
 		switch x.Type {
 		case smbwire.ContextPreauthIntegrity:
 			p, err := smbwire.DecodePreauthIntegrity(x.Data)
-			if err != nil || len(p.Hashes) != 1 || p.Hashes[0] != smbwire.HashSHA512 {
-				return 0, fmt.Errorf("%w: preauthentication hash %v", ErrProtocol, p.Hashes)
-			}
-			hashes++
+			ok = err == nil && len(p.Hashes) == 1 && p.Hashes[0] == smbwire.HashSHA512
+		case smbwire.ContextEncryption:
+			var id uint16
+			id, ok = chosen(x.Data)
+			cipher = smbauth.Cipher(id)
+			ok = ok && (cipher == smbauth.NoCipher || slices.Contains(offered, cipher))
 		case smbwire.ContextSigning:
-			list, err := smbwire.DecodeAlgorithms(x.Data)
-			if err != nil || len(list) != 1 || !slices.Contains(offeredSigning, list[0]) {
-				return 0, fmt.Errorf("%w: signing algorithm %v", ErrProtocol, list)
-			}
-			alg = smbauth.SigningAlgorithm(list[0])
-		default: // nothing else was offered
+			var id uint16
+			id, ok = chosen(x.Data)
+			alg = smbauth.SigningAlgorithm(id)
+			ok = ok && slices.Contains(offeredSigning, id)
+		default:
+			continue // nothing else was offered
+		}
+		if !ok || seen[x.Type] > 1 {
+			return 0, 0, fmt.Errorf("%w: negotiate context %d: %x", ErrProtocol, x.Type, x.Data)
 		}
 	}
-	if hashes != 1 {
-		return 0, fmt.Errorf("%w: %d preauthentication hashes", ErrProtocol, hashes)
+	if seen[smbwire.ContextPreauthIntegrity] != 1 {
+		return 0, 0, fmt.Errorf("%w: no preauthentication hash", ErrProtocol)
 	}
-	return alg, nil
+	return alg, cipher, nil
+}
+
+// chosen returns the only algorithm of a list. It reports false for any other list.
+func chosen(data []byte) (uint16, bool) {
+	list, err := smbwire.DecodeAlgorithms(data)
+	if err != nil || len(list) != 1 {
+		return 0, false
+	}
+	return list[0], true
 }

@@ -37,7 +37,9 @@ type pending struct {
 	late     func(context.Context, *response)
 	blocking bool
 	changes  *File
-	done     chan *response // has room for the response
+	// encrypted requests have encrypted responses only.
+	encrypted bool
+	done      chan *response // has room for the response
 
 	// Guarded by requestTable.mu.
 	abandoned bool
@@ -48,8 +50,9 @@ type pending struct {
 // response is one response. Its owner calls conn.free.
 type response struct {
 	smbwire.Header
-	msg []byte // from the header on
-	buf *smbbuf.Buffer
+	msg       []byte // from the header on
+	buf       *smbbuf.Buffer
+	encrypted bool // msg is decrypted
 }
 
 // body returns the bytes that follow the header.
@@ -67,14 +70,14 @@ type requestTable struct {
 
 // add gives requests their ids and adds them to the table. limit bounds the message with
 // their responses, in bytes; charge returns the cost of a payload in credits.
-func (t *requestTable) add(reqs []request, charge func(payload int) int, limit int) []*pending {
+func (t *requestTable) add(reqs []request, charge func(payload int) int, limit int, encrypted bool) []*pending {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	list := make([]*pending, len(reqs))
 	for i, q := range reqs {
 		p := &pending{
 			command: q.command, id: t.nextID, treeID: q.treeID, charge: charge(q.payload),
-			limit: limit, late: q.late, blocking: q.blocking, changes: q.changes, done: make(chan *response, 1),
+			limit: limit, late: q.late, blocking: q.blocking, changes: q.changes, encrypted: encrypted, done: make(chan *response, 1),
 		}
 		t.nextID += uint64(p.charge)
 		t.byID[p.id] = p
@@ -94,6 +97,16 @@ func (t *requestTable) limit(h *smbwire.Header) (int, error) {
 	return p.limit, nil
 }
 
+// longest returns the largest limit of all requests, in bytes.
+func (t *requestTable) longest() (n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, p := range t.byID {
+		n = max(n, p.limit)
+	}
+	return n
+}
+
 // errUnknown is the error of a response without a request.
 func errUnknown(h *smbwire.Header) error {
 	return fmt.Errorf("%w: a response to %v with the id (%d) of no request", ErrProtocol, h.Command, h.MessageID)
@@ -109,6 +122,8 @@ func (t *requestTable) receive(r *response) (abandoned *pending, interim bool, e
 	switch {
 	case p == nil:
 		return nil, false, errUnknown(&r.Header)
+	case p.encrypted && !r.encrypted:
+		return nil, false, fmt.Errorf("%w: the response to %v is not encrypted: %w", ErrProtocol, r.Command, ErrEncryption)
 	case r.Command != p.command:
 		return nil, false, fmt.Errorf("%w: a response to %v instead of %v", ErrProtocol, r.Command, p.command)
 	case r.Status == ntstatus.Pending && r.Flags&smbwire.FlagAsync != 0:

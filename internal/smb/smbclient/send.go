@@ -3,6 +3,7 @@ package smbclient
 import (
 	"context"
 	"math"
+	"slices"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
@@ -23,6 +24,7 @@ func (c *conn) send(ctx context.Context, reqs ...request) ([]*pending, error) {
 
 // sendTaken sends requests whose credits have been taken.
 func (c *conn) sendTaken(ctx context.Context, reqs []request) ([]*pending, error) {
+	e := c.encrypting()
 	size, limit, charge := 1024, 0, 0
 	for _, q := range reqs {
 		limit += q.payload + slack
@@ -33,7 +35,8 @@ func (c *conn) sendTaken(ctx context.Context, reqs []request) ([]*pending, error
 	}
 	buf := c.bufs.Get(size)
 	defer buf.Free()
-	buf.B = encode(buf.B[:0], reqs)
+	head := e.headSize()
+	buf.B = encode(buf.B[:0], head, reqs)
 	if len(buf.B)-smbwire.FrameHeaderSize > smbwire.MaxFrame {
 		c.credits.putBack(charge)
 		return nil, ntstatus.InvalidParameter
@@ -46,10 +49,15 @@ func (c *conn) sendTaken(ctx context.Context, reqs []request) ([]*pending, error
 	if c.end.over() {
 		return nil, c.end.cause()
 	}
-	list := c.requests.add(reqs, c.agreed.charge, limit)
-	c.putHeaders(buf.B, reqs, list)
+	list := c.requests.add(reqs, c.agreed.charge, limit, e != nil)
+	c.putHeaders(buf.B[head:], reqs, list, e != nil)
 	if c.sent != nil {
-		c.sent(buf.B[smbwire.FrameHeaderSize:])
+		c.sent(buf.B[head:])
+	}
+	var err error
+	if buf.B, err = e.encrypt(buf.B); err != nil {
+		c.fail(err)
+		return nil, c.end.cause()
 	}
 	if err := c.write(ctx, buf.B); err != nil {
 		return nil, err
@@ -67,10 +75,10 @@ func (c *conn) write(ctx context.Context, b []byte) error {
 	return nil
 }
 
-// encode appends the transport's header and the requests, with room for their headers, in
-// which NextCommand is set.
-func encode(b []byte, reqs []request) []byte {
-	b = append(b, 0, 0, 0, 0)
+// encode appends head bytes, which begin with the transport's header, and the requests, with
+// room for their headers, in which NextCommand is set.
+func encode(b []byte, head int, reqs []request) []byte {
+	b = slices.Grow(b, head)[:head]
 	for i, q := range reqs {
 		start := len(b)
 		b = (&smbwire.Header{}).AppendTo(b)
@@ -85,8 +93,7 @@ func encode(b []byte, reqs []request) []byte {
 
 // putHeaders writes the headers of an encoded message, and signs where that is due. The
 // first request asks for the credits that are missing.
-func (c *conn) putHeaders(b []byte, reqs []request, list []*pending) {
-	b = b[smbwire.FrameHeaderSize:]
+func (c *conn) putHeaders(b []byte, reqs []request, list []*pending, encrypted bool) {
 	missing := c.credits.missing()
 	for i, q := range reqs {
 		h, msg, more, err := smbwire.Next(b)
@@ -102,7 +109,7 @@ func (c *conn) putHeaders(b []byte, reqs []request, list []*pending) {
 		}
 		h.Credits = uint16(min(list[i].charge+int(missing), math.MaxUint16))
 		missing = 0
-		c.agreed.seal(&h, msg)
+		c.agreed.finish(&h, msg, encrypted)
 		b = more
 	}
 }

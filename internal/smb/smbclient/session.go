@@ -52,7 +52,7 @@ func New(ctx context.Context, nc net.Conn, host string, cfg Config) (*Session, e
 		return nil, fail(op, host, err)
 	}
 	cfg.Logger.Debug("smb: session", "server", host, "dialect", fmt.Sprintf("%#04x", s.conn.agreed.dialect),
-		"signing", s.neg.signing, "user", cfg.User)
+		"signing", s.neg.signing, "encryption", s.Encryption(), "user", cfg.User)
 	return s, nil
 }
 
@@ -64,6 +64,15 @@ func (s *Session) ApplicationKey() [16]byte { return s.keys.Application }
 
 // Dialect returns the negotiated dialect, such as 0x0311.
 func (s *Session) Dialect() uint16 { return s.conn.agreed.dialect }
+
+// Encryption returns the name of the cipher with which requests are encrypted now, "" if they
+// are signed.
+func (s *Session) Encryption() string {
+	if e := s.conn.encrypting(); e != nil {
+		return e.cipher.String()
+	}
+	return ""
+}
 
 // Err returns the cause of the session's end, which wraps net.ErrClosed, nil before it.
 func (s *Session) Err() error { return s.conn.end.cause() }
@@ -102,7 +111,7 @@ func (s *Session) logoff(ctx context.Context) error {
 // TreeConnect connects to a share, such as IPC$.
 //
 // Errors: *Error. A share that does not exist is ntstatus.BadNetworkName, which is
-// fs.ErrNotExist; one that requires encryption is ErrEncryption.
+// fs.ErrNotExist; one that requires encryption is ErrEncryption if the connection has none.
 //
 // Source: [MS-SMB2 3.2.4.2.4]
 func (s *Session) TreeConnect(ctx context.Context, share string) (*Tree, error) {
@@ -135,7 +144,7 @@ func (s *Session) treeConnect(ctx context.Context, share string) (*Tree, error) 
 		return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
 	t := &Tree{s: s, id: r.TreeID, pipe: resp.ShareType == smbwire.ShareTypePipe}
-	if resp.ShareFlags&smbwire.ShareFlagEncryptData != 0 {
+	if resp.ShareFlags&smbwire.ShareFlagEncryptData != 0 && !s.conn.require() {
 		return nil, errors.Join(ErrEncryption, t.disconnect(ctx))
 	}
 	if err := s.validate(ctx, t); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbwire"
 )
 
@@ -72,7 +73,7 @@ func (c *conn) takeBack(ctx context.Context, p *pending) (*response, error) {
 	return nil, ctx.Err()
 }
 
-// verify checks the signature of a response. A wrong signature ends the connection. After
+// verify checks the signature of a response that was not encrypted. A wrong signature ends the connection. After
 // LOGOFF the server has no key to sign "the session is deleted", and the client does not
 // trust it: the call fails with the end of the session, and its outcome is unknown.
 //
@@ -80,7 +81,7 @@ func (c *conn) takeBack(ctx context.Context, p *pending) (*response, error) {
 func (c *conn) verify(r *response) (*response, error) {
 	signed := r.Flags&smbwire.FlagSigned != 0
 	switch signer := c.agreed.signer; {
-	case signer == nil, signed && signer.Verify(r.msg):
+	case r.encrypted, signer == nil, signed && signer.Verify(r.msg):
 		return r, nil
 	case !signed && r.Status == ntstatus.UserSessionDeleted && c.leaving.Load():
 		c.free(r)
@@ -143,10 +144,17 @@ func (c *conn) cancel(ctx context.Context, p *pending) {
 	}
 	defer c.writer.release()
 	h.SessionID = c.agreed.sessionID
-	b := h.AppendTo(make([]byte, smbwire.FrameHeaderSize, smbwire.FrameHeaderSize+smbwire.HeaderSize+8))
+	e := c.encrypting()
+	head := e.headSize()
+	b := h.AppendTo(make([]byte, head, head+smbwire.HeaderSize+8+smbauth.TagSize))
 	b = smbwire.Empty{}.AppendTo(b)
 	smbwire.PutFrameHeader(b, len(b)-smbwire.FrameHeaderSize)
-	c.agreed.seal(&h, b[smbwire.FrameHeaderSize:])
+	c.agreed.finish(&h, b[head:], e != nil)
+	b, err := e.encrypt(b)
+	if err != nil {
+		c.fail(err)
+		return
+	}
 	_ = c.write(ctx, b) // an error has ended the connection, and with it p
 }
 
