@@ -27,6 +27,11 @@ type Config struct {
 	// server that does not bind AUTH to the connection. Such a server has proved nothing to a
 	// client on an untrusted network. [OP-46b] [OP-46c]
 	AllowMD5 bool
+	// RequireEncryption encrypts all SMB messages after the logon, and refuses a server that
+	// cannot. The client then uses only RDMA providers that are confidential; without one, data
+	// moves over SMB. Without RequireEncryption the server and the share decide about SMB. The
+	// URL can set it, and cannot clear it. [OP-114]
+	RequireEncryption bool
 	// Credits is the number of messages in flight that the client asks for on each
 	// connection, 1 to 4096. 0 means 128. The server grants this number or fewer, and may
 	// grant more up to this number later.

@@ -27,12 +27,14 @@ type Target struct {
 	// Completion is the value of ?completion=: "adaptive", "polling" or "interrupt", or "" for
 	// Config.Completion.
 	Completion string
+	// RequireEncryption is true for ?encryption=required, see Config.RequireEncryption.
+	RequireEncryption bool
 	// Connections is the value of ?connections=, the number of RDMA connections, or 0 for
 	// Config.Connections.
 	Connections int
 }
 
-// ParseURL parses lwio://user:password@host:port/share/path?provider=P&completion=C&connections=N.
+// ParseURL parses lwio://user:password@host:port/share/path?provider=P&completion=C&encryption=required&connections=N.
 // All parts but host and share are optional. User, password, share and path may be
 // percent-encoded; the path may also contain spaces and number signs as they are. A percent sign
 // itself is %25.

@@ -49,6 +49,8 @@ type Config struct {
 	SMBOnly bool
 	// AllowMD5 accepts clients whose signature has no key.
 	AllowMD5 bool
+	// Encryption says which SMB messages are encrypted.
+	Encryption server.Encryption
 	// ImmediateData completes reads by immediate data where the provider has it.
 	ImmediateData bool
 	// Limits are the limits of the server.
@@ -151,7 +153,7 @@ func (s *Server) start(cfg *Config) (err error) {
 	}
 	s.Server, err = server.New(server.Config{
 		FS: s.fs, Lookup: server.Users{User: s.password}.Lookup, Providers: providers,
-		AllowMD5: cfg.AllowMD5, ImmediateData: cfg.ImmediateData, Limits: cfg.Limits, Logger: cfg.Logger,
+		AllowMD5: cfg.AllowMD5, Encryption: cfg.Encryption, ImmediateData: cfg.ImmediateData, Limits: cfg.Limits, Logger: cfg.Logger,
 	})
 	if err != nil {
 		return err

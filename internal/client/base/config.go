@@ -44,6 +44,7 @@ type Config struct {
 	RequireRDMA            bool
 	SMBOnly                bool
 	AllowMD5               bool
+	RequireEncryption      bool
 	Credits                int
 	Connections            int
 	AllProviders           bool
@@ -127,6 +128,7 @@ func (c *Config) Apply(t *Target) error {
 	if t.Connections != 0 {
 		c.Connections = clamp(t.Connections, 1, 1, maxConnections)
 	}
+	c.RequireEncryption = c.RequireEncryption || t.RequireEncryption
 	if c.Completion > Interrupt {
 		return fmt.Errorf("%v: %w", c.Completion, fs.ErrInvalid)
 	}

@@ -26,7 +26,9 @@ type Target struct {
 	Path           string
 	Provider       string
 	Completion     string
-	Connections    int
+
+	RequireEncryption bool
+	Connections       int
 }
 
 // ParseURL is lwio.ParseURL.
@@ -139,6 +141,11 @@ func (t *Target) parseQuery(query string) error {
 				return errors.New("completion is adaptive, polling or interrupt")
 			}
 			t.Completion = v
+		case "encryption":
+			if v != "required" {
+				return errors.New("encryption is required, or left out")
+			}
+			t.RequireEncryption = true
 		case "connections":
 			n, err := strconv.Atoi(v)
 			if err != nil || n < 1 || n > maxConnections {
@@ -146,7 +153,7 @@ func (t *Target) parseQuery(query string) error {
 			}
 			t.Connections = n
 		default:
-			return fmt.Errorf("unknown parameter %q: there are provider, completion and connections", key)
+			return fmt.Errorf("unknown parameter %q: there are provider, completion, encryption and connections", key)
 		}
 	}
 	return nil
@@ -170,6 +177,9 @@ func (t *Target) String() string {
 	}
 	if t.Completion != "" {
 		q.Set("completion", t.Completion)
+	}
+	if t.RequireEncryption {
+		q.Set("encryption", "required")
 	}
 	if t.Connections != 0 {
 		q.Set("connections", strconv.Itoa(t.Connections))

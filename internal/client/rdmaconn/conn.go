@@ -26,9 +26,10 @@ type ConnConfig struct {
 	Counts        *base.Counts
 	Credits       int // messages in flight to ask for
 	Mode          base.CompletionMode
-	CopyThreshold int // bytes of a read that goes through the memory of the connection
-	ReadSize      int // bytes of one READ
-	Window        int // bytes of one RDMA write of the server
+	Confidential  bool // refuse a provider that is not confidential
+	CopyThreshold int  // bytes of a read that goes through the memory of the connection
+	ReadSize      int  // bytes of one READ
+	Window        int  // bytes of one RDMA write of the server
 	Timeout       time.Duration
 }
 
@@ -114,6 +115,10 @@ func DialConn(ctx context.Context, p rdma.Provider, remote rdma.Addr, cfg ConnCo
 	a, err := p.OpenAdapter(ctx, netip.Addr{})
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Confidential && !a.Info().Caps.Has(rdma.CapConfidential) {
+		a.Close()
+		return nil, base.ErrNotConfidential
 	}
 	c := &Conn{Owner: cfg.Owner, Fabric: p.Name(), Remote: remote, Adapter: a, cfg: cfg, info: a.Info()}
 	if err := c.setUp(ctx); err != nil {

@@ -35,6 +35,7 @@ func NewSession(ctx context.Context, raw net.Conn, t *base.Target, cfg *base.Con
 	}
 	s, err := smbclient.New(ctx, raw, host, smbclient.Config{
 		User: cfg.User, Password: cfg.Password, Domain: cfg.Domain, Timeout: cfg.Timeout, Logger: cfg.Logger,
+		RequireEncryption: cfg.RequireEncryption,
 	})
 	if err != nil {
 		return nil, err
