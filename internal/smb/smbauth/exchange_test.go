@@ -251,3 +251,12 @@ func TestInitiatorRefusesWeakServers(t *testing.T) {
 		t.Errorf("server without NTLM: %v", err)
 	}
 }
+
+// A user with an empty password cannot log on.
+func TestEmptyPasswordIsRefused(t *testing.T) {
+	i := NewInitiator(InitiatorConfig{User: "alice", Password: "", Domain: "D", Workstation: "PC", TargetSPN: "cifs/host"})
+	a := NewAcceptor(AcceptorConfig{Lookup: func(_, user string) (string, [16]byte, bool) { return user, NTHash(""), true }})
+	if _, err := run(i, a, nil, nil); !errors.Is(err, ErrCredentials) {
+		t.Errorf("logon with an empty password: %v", err)
+	}
+}

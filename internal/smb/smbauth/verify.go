@@ -7,6 +7,9 @@ import (
 	"slices"
 )
 
+// emptyHash is the NT hash of the empty password, with which no user can log on.
+var emptyHash = NTHash("")
+
 // authenticate checks an NTLM AUTHENTICATE message and derives the session key. It takes the
 // same steps for known and for unknown users.
 //
@@ -25,7 +28,7 @@ func (a *Acceptor) authenticate(in []byte) (keyExchange bool, err error) {
 		return false, err
 	}
 	name, hash, known := a.cfg.Lookup(m.Domain, m.User)
-	if !known {
+	if known = known && hash != emptyHash; !known {
 		rand.Read(hash[:])
 	}
 	owf := ntowfv2(hash, m.Domain, m.User)
