@@ -23,6 +23,10 @@ type host struct {
 	out                 *bufio.Reader
 }
 
+// passwordVariable has the password of the server's process. Other users of the host could read it on a
+// command line.
+const passwordVariable = "LWIO_SOAK_PASSWORD"
+
 // newHost starts the server in directories of its own.
 func newHost(seed uint64, password, dir string) (*host, error) {
 	self, err := os.Executable()
@@ -33,7 +37,7 @@ func newHost(seed uint64, password, dir string) (*host, error) {
 	if h.dir, err = os.MkdirTemp(dir, "lwio-soak-"); err != nil {
 		return nil, err
 	}
-	args := []string{"-serve", password, "-seed", fmt.Sprint(seed)}
+	args := []string{"-serve", "-seed", fmt.Sprint(seed)}
 	for _, name := range shares {
 		args = append(args, filepath.Join(h.dir, name))
 		if err := os.Mkdir(args[len(args)-1], 0o700); err != nil {
@@ -41,6 +45,7 @@ func newHost(seed uint64, password, dir string) (*host, error) {
 		}
 	}
 	h.cmd = exec.Command(self, args...)
+	h.cmd.Env = append(os.Environ(), passwordVariable+"="+password)
 	h.cmd.Stderr = os.Stderr
 	if h.in, err = h.cmd.StdinPipe(); err == nil {
 		var out io.Reader

@@ -19,11 +19,11 @@ func main() {
 	length := flag.Duration("time", 2*time.Minute, "time of the run")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of the random numbers; the times of faults also depend on the machine")
 	dir := flag.String("dir", "", "directory for the files (default: the directory for temporary files)")
-	password := flag.String("serve", "", "be the server's process, with this password (the program uses it for itself)")
+	asServer := flag.Bool("serve", false, "be the server's process (the program uses it for itself)")
 	flag.Parse()
 	var err error
-	if *password != "" {
-		err = serve(*seed, *password, flag.Args())
+	if *asServer {
+		err = serve(*seed, os.Getenv(passwordVariable), flag.Args())
 	} else {
 		err = run(*length, *seed, *dir)
 	}

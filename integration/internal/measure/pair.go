@@ -12,16 +12,12 @@ import (
 	"strings"
 )
 
-// sideArgument makes a program one of the two processes of a run.
-const sideArgument = "side"
+// sideVariable has the job of a process that is one side of a run. A job can have a password, which
+// other users of the host could read on a command line.
+const sideVariable = "LWIO_MEASURE_SIDE"
 
 // Side is the job of this process, in JSON, if Pair started it.
-func Side() (job string, ok bool) {
-	if len(os.Args) == 3 && os.Args[1] == sideArgument {
-		return os.Args[2], true
-	}
-	return "", false
-}
+func Side() (job string, ok bool) { return os.LookupEnv(sideVariable) }
 
 // Pair starts this program twice, for the two sides of a run. It may be used by several
 // goroutines.
@@ -69,8 +65,8 @@ func (p Pair) start(ctx context.Context, job any, core int) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &process{cmd: exec.CommandContext(ctx, self, sideArgument, string(text))}
-	s.cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", p.Procs))
+	s := &process{cmd: exec.CommandContext(ctx, self)}
+	s.cmd.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", p.Procs), sideVariable+"="+string(text))
 	s.cmd.Stderr = &s.stderr
 	s.cmd.ExtraFiles = p.Files
 	out, err := s.cmd.StdoutPipe()
