@@ -68,7 +68,7 @@ func TestConnectReturnsTheRightsOfTheUser(t *testing.T) {
 	}
 }
 
-// An open has no more access than the rights of its user, whatever the request is.
+// An open has no more access than the rights of its user, for each kind of request.
 //
 // Source: [MS-SMB2 3.3.5.9] [OP-57]
 func TestRightsBoundTheAccessOfAnOpen(t *testing.T) {

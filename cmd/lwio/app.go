@@ -7,14 +7,13 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"os"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"lwio"
 )
@@ -67,7 +66,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	var usage usageError
 	isUsage := errors.As(err, &usage)
 	for _, text := range messages(err) {
-		fmt.Fprintln(a.stderr, "lwio: "+printable(unprefixed(text)))
+		fmt.Fprintln(a.stderr, "lwio: "+printable(redacted(unprefixed(text))))
 	}
 	if isUsage {
 		fmt.Fprintln(a.stderr, "Run 'lwio help' for how to use it.")
@@ -83,6 +82,13 @@ func unprefixed(text string) string {
 	}
 	return text
 }
+
+// passwordInURL matches a URL up to its password, and the password.
+var passwordInURL = regexp.MustCompile(`(?i)(` + lwio.Scheme + `://[^\s:/@]*):[^\s/@]*@`)
+
+// redacted replaces the passwords of URLs in a text. Parts of the command that know a URL never show its
+// password; this covers a URL at a place of the command line where none belongs.
+func redacted(text string) string { return passwordInURL.ReplaceAllString(text, "$1:xxxxx@") }
 
 // messages are the texts of an error: one for each joined error.
 func messages(err error) []string {
@@ -133,7 +139,8 @@ URLs are the same over every transport that two hosts have in common.
 
 A URL is lwio://USER:PASSWORD@HOST:PORT/SHARE/PATH; '?provider=shm', '?provider=iwarp'
 or '?provider=smb' chooses the transport, '?connections=4' makes 4 RDMA connections.
-The password may come from LWIO_PASSWORD or --password-file instead.`,
+A password may come from --password-file, LWIO_PASSWORD_FILE, LWIO_PASSWORD, or a line
+lwio://USER:PASSWORD@HOST:PORT of ~/.config/lwio/credentials instead. These files must have mode 0600.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
@@ -154,7 +161,7 @@ The password may come from LWIO_PASSWORD or --password-file instead.`,
 	root.AddCommand(
 		a.serveCommand(), a.lsCommand(), a.catCommand(), a.cpCommand(), a.statCommand(),
 		a.rmCommand(), a.mkdirCommand(), a.mvCommand(), a.providersCommand(), a.doctorCommand(), a.benchCommand(),
-		a.proxyCommand(), a.demoCommand(), a.versionCommand(),
+		a.proxyCommand(), a.userCommand(), a.demoCommand(), a.versionCommand(),
 	)
 	return root
 }
@@ -262,27 +269,6 @@ func target(arg string) (*lwio.Target, error) {
 	return t, nil
 }
 
-// password finds the password for a URL that has none.
-func (a *app) password(ctx context.Context, t *lwio.Target) (string, error) {
-	switch {
-	case t.User == "":
-		return "", usagef("no user in %s: put it before the host, as in lwio://USER@HOST:PORT/SHARE", t)
-	case t.HasPassword:
-		return "", nil
-	case a.passwordFile != "":
-		return readPassword(a.passwordFile)
-	case a.env("LWIO_PASSWORD") != "":
-		return a.env("LWIO_PASSWORD"), nil
-	}
-	f, ok := a.stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
-		return "", usagef("no password for %s: put it in the URL, in LWIO_PASSWORD, or in a --password-file", t)
-	}
-	fmt.Fprintf(a.stderr, "Password for %s: ", t)
-	defer fmt.Fprintln(a.stderr)
-	return askPassword(ctx, int(f.Fd()))
-}
-
 // dial connects to the share of a URL. It reports a fallback to SMB on standard error,
 // unless the URL asks for SMB.
 func (a *app) dial(ctx context.Context, arg string) (*lwio.Client, *lwio.Target, error) {
@@ -290,11 +276,12 @@ func (a *app) dial(ctx context.Context, arg string) (*lwio.Client, *lwio.Target,
 	if err != nil {
 		return nil, nil, err
 	}
-	password, err := a.password(ctx, t)
+	user, password, err := a.credentials(ctx, t)
 	if err != nil {
 		return nil, nil, err
 	}
 	c, err := lwio.Dial(ctx, arg, &lwio.Config{
+		User:        user,
 		Password:    password,
 		Providers:   a.providers(),
 		RequireRDMA: a.requireRDMA,

@@ -92,7 +92,7 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 	if err != nil {
 		return nil, err
 	}
-	password, err := a.password(ctx, t)
+	user, password, err := a.credentials(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 	}
 	dial := func(provider string, require bool) (lwio.Transport, error) {
 		c, err := lwio.Dial(ctx, withQuery(arg, "provider", provider), &lwio.Config{
-			Password: password, Providers: a.providers(), RequireRDMA: require, AllowMD5: a.allowMD5, Timeout: a.timeout, Logger: log,
+			User: user, Password: password, Providers: a.providers(), RequireRDMA: require, AllowMD5: a.allowMD5, Timeout: a.timeout, Logger: log,
 		})
 		if err != nil {
 			return lwio.Transport{}, err

@@ -65,15 +65,25 @@ type testServer struct {
 // startServer serves a directory as the share "data".
 func startServer(t *testing.T, dir string, flags ...string) *testServer {
 	t.Helper()
+	s := startServe(t, append(flags, "data="+dir)...)
+	s.dir = dir
+	return s
+}
+
+// startServe runs 'lwio serve' with arguments, on a free port, until the end of the test. Its URL is the
+// first that it prints.
+func startServe(t *testing.T, args ...string) *testServer {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r, w := io.Pipe()
 	var log lockedBuffer
 	done := make(chan int, 1)
 	go func() {
 		a := &app{stdin: strings.NewReader(""), stdout: w, stderr: &log, env: func(string) string { return "" }}
-		done <- a.run(ctx, append(append([]string{"serve", "--listen", "127.0.0.1:0"}, flags...), "data="+dir))
+		done <- a.run(ctx, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...))
 		w.Close()
 	}()
+	out := bufio.NewReader(r)
 	stop := sync.OnceFunc(func() {
 		cancel()
 		go func() { _, _ = io.Copy(io.Discard, r) }()
@@ -82,11 +92,12 @@ func startServer(t *testing.T, dir string, flags ...string) *testServer {
 		}
 	})
 	t.Cleanup(stop)
-	line, err := bufio.NewReader(r).ReadString('\n')
+	line, err := out.ReadString('\n')
 	if err != nil {
 		t.Fatalf("serve printed nothing: %v\n%s", err, log.String())
 	}
-	return &testServer{url: strings.TrimSpace(line), dir: dir, stop: stop, log: &log}
+	go func() { _, _ = io.Copy(io.Discard, out) }() // the URLs of other shares
+	return &testServer{url: strings.TrimSpace(line), stop: stop, log: &log}
 }
 
 // write makes a file and returns its name.
@@ -97,6 +108,16 @@ func write(t *testing.T, content []byte, elem ...string) string {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(name, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// writeSecret makes a file that only its owner may read, and returns its name.
+func writeSecret(t *testing.T, content string, elem ...string) string {
+	t.Helper()
+	name := write(t, []byte(content), elem...)
+	if err := os.Chmod(name, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return name

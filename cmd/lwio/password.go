@@ -5,74 +5,25 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"strings"
 
 	"golang.org/x/term"
 
-	"lwio/server"
+	"lwio/cmd/lwio/internal/secret"
 )
 
-// maxPasswordFile bounds a file of passwords, in bytes.
-const maxPasswordFile = 1 << 20
+// maxPassword bounds a password on the standard input, in bytes.
+const maxPassword = 64 << 10
 
-// readPassword returns the first line of a file.
+// readPassword returns the first line of a file that no other user may read.
 func readPassword(name string) (string, error) {
-	lines, err := readLines(name)
+	lines, err := secret.ReadLines(name)
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("read password file: %w", err)
 	}
 	if lines[0] == "" {
 		return "", fmt.Errorf("read password file %s: its first line is empty", name)
 	}
 	return lines[0], nil
-}
-
-// readLines returns the lines of a file of passwords, without their ends. There is
-// at least one.
-func readLines(name string) ([]string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("read password file: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxPasswordFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("read password file: %w", err)
-	}
-	if len(b) > maxPasswordFile {
-		return nil, fmt.Errorf("read password file %s: longer than %d bytes", name, maxPasswordFile)
-	}
-	return strings.Split(strings.ReplaceAll(string(b), "\r\n", "\n"), "\n"), nil
-}
-
-// readCredentials reads the users of a server. With a user, the file's first line
-// is that user's password; without one, each line is USER:PASSWORD.
-func readCredentials(name, user string) (server.Users, error) {
-	if user != "" {
-		p, err := readPassword(name)
-		return server.Users{user: p}, err
-	}
-	lines, err := readLines(name)
-	if err != nil {
-		return nil, err
-	}
-	users := server.Users{}
-	for i, line := range lines {
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		u, p, ok := strings.Cut(line, ":")
-		if !ok || u == "" {
-			return nil, fmt.Errorf("read password file %s: line %d is not USER:PASSWORD", name, i+1)
-		}
-		users[u] = p
-	}
-	if len(users) == 0 {
-		return nil, fmt.Errorf("read password file %s: there is no user in it", name)
-	}
-	return users, nil
 }
 
 // askPassword reads a line from a terminal that does not show it. If ctx ends first,

@@ -32,22 +32,32 @@ type serveOptions struct {
 	allowMD5   bool
 	encryption string
 	metrics    string
+	config     string
+	audit      string
 	limits     limitOptions
 }
 
 func (a *app) serveCommand() *cobra.Command {
 	var o serveOptions
 	cmd := &cobra.Command{
-		Use:   "serve [flags] [NAME=]DIR ...",
+		Use:   "serve [flags] {[NAME=]DIR ... | --config FILE}",
 		Short: "Serve directories",
 		Long: `Serve directories until interrupted. Once ready it prints one line per share,
 the URL that clients use. Without --password-file it chooses a user and a random
 password for this run, and listens on loopback addresses only.
 
 With --user, the first line of the password file is that user's password. Without it,
-each line is USER:PASSWORD.`,
-		Args: minArgs("one directory or more"),
+each line is a user, as 'lwio user add' writes it. --config names a file in TOML with shares,
+users and their rights. SIGHUP applies changes of users and rights, and opens the file of
+the audit log again. Files with passwords or hashes must have mode 0600.`,
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case o.config == "" && len(args) == 0:
+				return usagef("serve takes one directory or more, or --config")
+			case o.config != "" && (len(args) > 0 || o.user != "" || a.passwordFile != ""):
+				return usagef("serve --config takes directories and users from its file")
+			}
 			return a.serve(cmd.Context(), o, args)
 		},
 	}
@@ -59,12 +69,14 @@ each line is USER:PASSWORD.`,
 	f.BoolVar(&o.allowMD5, "allow-md5", false, "accept clients that sign with unkeyed MD5 only (no protection)")
 	f.StringVar(&o.encryption, "smb-encryption", server.EncryptionOffered.String(), "encryption of SMB: off, offered (each client chooses) or required; it does not cover RDMA")
 	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics; it shows names of users and addresses of clients, without a password")
+	f.StringVar(&o.config, "config", "", "file in TOML with shares, users and rights")
+	f.StringVar(&o.audit, "audit", "", "file for the audit log, in JSON: logons, refusals, opens and changes of files; '-' is the standard error")
 	o.limits.register(cmd)
 	return cmd
 }
 
 // serve runs a server until ctx ends, then drains it.
-func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
+func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err error) {
 	limits, err := o.limits.limits()
 	if err != nil {
 		return err
@@ -76,16 +88,18 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 	if _, _, err := net.SplitHostPort(o.metrics); o.metrics != "" && err != nil {
 		return usagef("--metrics %s: %w", o.metrics, err)
 	}
-	users, shown, err := a.credentials(o)
+	log, audit, err := a.serveLogger(context.WithoutCancel(ctx), o.audit) // also after the end of ctx
 	if err != nil {
 		return err
 	}
-	shares, err := openShares(args, o.readOnly)
+	if audit != nil {
+		defer func() { err = errors.Join(err, audit.close()) }()
+	}
+	what, err := a.served(o, args, log)
 	if err != nil {
 		return err
 	}
-	log := a.logger(context.WithoutCancel(ctx)) // also after the end of ctx
-	files, err := vfs.New(vfs.Config{Shares: shares, MaxOpens: o.limits.files, Logger: log})
+	files, err := vfs.New(vfs.Config{Shares: what.shares, MaxOpens: o.limits.files, Logger: log})
 	if errors.Is(err, fs.ErrExist) {
 		return usagef("two shares have the same name; name one of them otherwise, as in NAME=DIR: %w", err)
 	}
@@ -98,7 +112,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 		return err
 	}
 	srv, err := server.New(server.Config{
-		FS: files, Lookup: users.Lookup, Providers: providers, AllowMD5: o.allowMD5, Encryption: encryption, Limits: limits, Logger: log,
+		FS: files, Lookup: what.access.lookup, Providers: providers, AllowMD5: o.allowMD5, Encryption: encryption, Limits: limits, Logger: log,
 	})
 	if err != nil {
 		return err
@@ -115,9 +129,13 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) error {
 		defer stop()
 		fmt.Fprintf(a.stderr, "metrics: http://%s/metrics\n", at)
 	}
-	for _, s := range shares {
+	if r := what.reload; r != nil {
+		r.server, r.audit = srv, audit
+		defer r.start(ctx)()
+	}
+	for _, s := range what.shares {
 		// Without this line the user does not know port and password.
-		if _, err := fmt.Fprintln(a.stdout, shareURL(shown, l.Addr(), s.Name)); err != nil {
+		if _, err := fmt.Fprintln(a.stdout, shareURL(what.shown, l.Addr(), s.Name)); err != nil {
 			return errors.Join(err, l.Close(), srv.Close())
 		}
 	}
@@ -149,30 +167,6 @@ func runServer(ctx context.Context, srv *server.Server, l net.Listener) error {
 	return errors.Join(err, srv.Close(), <-done)
 }
 
-// credentials returns the users of the server; shown is the part of the printed URLs.
-func (a *app) credentials(o serveOptions) (users server.Users, shown *url.Userinfo, err error) {
-	if a.passwordFile != "" {
-		users, err = readCredentials(a.passwordFile, o.user)
-		if o.user != "" {
-			shown = url.User(o.user)
-		}
-		return users, shown, err
-	}
-	host, _, err := net.SplitHostPort(o.listen)
-	if err != nil {
-		return nil, nil, usagef("--listen %s: %w", o.listen, err)
-	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, nil, usagef("--listen %s: an address that is not loopback needs a --password-file", o.listen)
-	}
-	user := o.user
-	if user == "" {
-		user = "lwio"
-	}
-	password := oneTimePassword()
-	return server.Users{user: password}, url.UserPassword(user, password), nil
-}
-
 // openShares opens the directories of the command line.
 func openShares(args []string, readOnly bool) ([]vfs.Share, error) {
 	var shares []vfs.Share
@@ -183,17 +177,26 @@ func openShares(args []string, readOnly bool) ([]vfs.Share, error) {
 			dir = arg
 			abs, err := filepath.Abs(dir)
 			if err != nil {
+				closeShares(shares)
 				return nil, err
 			}
 			name = filepath.Base(abs)
 		}
 		backend, err := posix.OpenDir(dir)
 		if err != nil {
+			closeShares(shares)
 			return nil, fmt.Errorf("serve %s: %w", dir, err)
 		}
 		shares = append(shares, vfs.Share{Name: name, Backend: backend, ReadOnly: readOnly})
 	}
 	return shares, nil
+}
+
+// closeShares closes the directories of shares that are not served.
+func closeShares(shares []vfs.Share) {
+	for _, s := range shares {
+		s.Backend.Close()
+	}
 }
 
 // shareURL is the line that serve prints for a share.

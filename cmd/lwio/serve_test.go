@@ -2,45 +2,82 @@ package main
 
 import (
 	"context"
-	"maps"
+	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"lwio/cmd/lwio/internal/secret"
 	"lwio/server"
 )
 
+// The first line of a password file is the password of --user. Without --user the file is a file of
+// users.
 func TestPasswordFileHasOneOrManyUsers(t *testing.T) {
 	for _, c := range []struct {
 		name, content, user string
-		want                server.Users
+		want                map[string]string
 		err                 string
 	}{
-		{"one user", "secret\nnot this\n", "bob", server.Users{"bob": "secret"}, ""},
-		{"one user, DOS", "secret\r\n", "bob", server.Users{"bob": "secret"}, ""},
-		{"no end of line", "secret", "bob", server.Users{"bob": "secret"}, ""},
-		{"long password", strings.Repeat("p", 100000), "bob", server.Users{"bob": strings.Repeat("p", 100000)}, ""},
+		{"one user", "secret\nnot this\n", "bob", map[string]string{"bob": "secret"}, ""},
+		{"one user, DOS", "secret\r\n", "bob", map[string]string{"bob": "secret"}, ""},
+		{"no end of line", "secret", "bob", map[string]string{"bob": "secret"}, ""},
+		{"long password", strings.Repeat("p", 100000), "bob", map[string]string{"bob": strings.Repeat("p", 100000)}, ""},
 		{"empty, one user", "", "bob", nil, "first line is empty"},
 		{"empty line, one user", "\nsecret\n", "bob", nil, "first line is empty"},
-		{"several", "# us\nbob:a:b\r\n\nann: c\n", "", server.Users{"bob": "a:b", "ann": " c"}, ""},
-		{"comment only", "# no user\n", "", nil, "no user"},
-		{"no colon", "bob:x\nann\n", "", nil, "line 2"},
-		{"no name", ":x\n", "", nil, "line 1"},
-		{"too long", strings.Repeat("p", maxPasswordFile+1), "bob", nil, "longer"},
+		{"several", "# us\nbob:a:b\r\n\nann: c\n", "", map[string]string{"bob": "a:b", "ann": " c"}, ""},
+		{"too long", strings.Repeat("p", secret.MaxSize+1), "bob", nil, "longer"},
 	} {
-		file := write(t, []byte(c.content), t.TempDir(), "pw")
-		got, err := readCredentials(file, c.user)
+		file := writeSecret(t, c.content, t.TempDir(), "pw")
+		got, err := readUsers(file, c.user)
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s: error %v, want %q", c.name, err, c.err)
 			}
 			continue
 		}
-		if err != nil || !maps.Equal(got, c.want) {
-			t.Errorf("%s: %d users, %v", c.name, len(got), err)
+		if err != nil || len(got.Users()) != len(c.want) {
+			t.Errorf("%s: %v, %v", c.name, got, err)
+			continue
 		}
+		for user, password := range c.want {
+			if _, hash, ok := got.Lookup("", user); !ok || hash != server.NTHash(password) {
+				t.Errorf("%s: %s has another password", c.name, user)
+			}
+		}
+	}
+}
+
+// A server without a user, or with files that it must not use, does not start.
+func TestServeRefusesFilesOfUsers(t *testing.T) {
+	dir := t.TempDir()
+	for name, c := range map[string]struct {
+		content string
+		mode    os.FileMode
+		want    string
+	}{
+		"comments only":  {"# no user\n", 0o600, "no user in it"},
+		"empty":          {"", 0o600, "no user in it"},
+		"empty password": {"bob:x\nalice:\n", 0o600, "line 2: the password is empty"},
+		"group may read": {"alice:secret\n", 0o640, "chmod 600"},
+		"all may write":  {"alice:secret\n", 0o602, "chmod 600"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if runtime.GOOS == "windows" && c.mode != 0o600 {
+				return // the system has no such modes
+			}
+			file := writeSecret(t, c.content, t.TempDir(), "users")
+			if err := os.Chmod(file, c.mode); err != nil {
+				t.Fatal(err)
+			}
+			r := run(t, exitFailure, "serve", "--listen", "127.0.0.1:0", "--password-file", file, dir)
+			if !strings.Contains(r.err, c.want) || !strings.Contains(r.err, file) || strings.Contains(r.err, "secret") {
+				t.Errorf("message %q, want %q", r.err, c.want)
+			}
+		})
 	}
 }
 

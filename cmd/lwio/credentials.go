@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/term"
+
+	"lwio"
+	"lwio/cmd/lwio/internal/secret"
+)
+
+// credentials finds user and password for a URL. Each is empty if the URL has it. The password of the
+// command line or the environment has precedence over the one of the credentials file.
+func (a *app) credentials(ctx context.Context, t *lwio.Target) (user, password string, err error) {
+	if t.HasPassword && t.User != "" {
+		return "", "", nil
+	}
+	password, given, err := a.givenPassword()
+	if err != nil {
+		return "", "", err
+	}
+	if t.User != "" && given {
+		return "", password, nil
+	}
+	stored, err := a.storedCredentials(t)
+	switch {
+	case err != nil:
+		return "", "", err
+	case stored == nil && t.User == "":
+		return "", "", usagef("no user in %s: put it before the host, as in lwio://USER@HOST:PORT/SHARE", t)
+	case stored == nil:
+		password, err = a.askedPassword(ctx, t)
+		return "", password, err
+	case t.User == "":
+		user = stored.user
+	}
+	if !given {
+		password = stored.password
+	}
+	return user, password, nil
+}
+
+// askedPassword asks for the password on a terminal.
+func (a *app) askedPassword(ctx context.Context, t *lwio.Target) (string, error) {
+	f, ok := a.stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return "", usagef("no password for %s: put it in %s, in LWIO_PASSWORD_FILE, in LWIO_PASSWORD, or in a --password-file", t, credentialsName)
+	}
+	fmt.Fprintf(a.stderr, "Password for %s: ", t)
+	defer fmt.Fprintln(a.stderr)
+	return askPassword(ctx, int(f.Fd()))
+}
+
+// givenPassword is the password of the flag or of the environment. ok is false without one.
+func (a *app) givenPassword() (password string, ok bool, err error) {
+	switch {
+	case a.passwordFile != "":
+		password, err = readPassword(a.passwordFile)
+	case a.env("LWIO_PASSWORD_FILE") != "":
+		password, err = readPassword(a.env("LWIO_PASSWORD_FILE"))
+	default:
+		password = a.env("LWIO_PASSWORD")
+	}
+	return password, password != "", err
+}
+
+// credentialsName is the credentials file in the home directory.
+const credentialsName = "~/.config/lwio/credentials"
+
+// credentialsPath returns the path of the credentials file; "" without a home directory.
+func (a *app) credentialsPath() string {
+	dir := a.env("XDG_CONFIG_HOME")
+	if home := a.env("HOME"); dir == "" && home != "" {
+		dir = filepath.Join(home, ".config")
+	}
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, "lwio", "credentials")
+}
+
+// credential is a line of the credentials file.
+type credential struct{ user, password, host string }
+
+// storedCredentials returns the first line of the credentials file for the server of a URL and, if the
+// URL names one, for its user; nil without one.
+func (a *app) storedCredentials(t *lwio.Target) (*credential, error) {
+	name := a.credentialsPath()
+	if name == "" {
+		return nil, nil
+	}
+	lines, err := secret.ReadLines(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read credentials: %w", err)
+	}
+	for i, line := range lines {
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		c, err := parseCredential(line)
+		if err != nil {
+			return nil, fmt.Errorf("read credentials: %s: line %d: %w", name, i+1, err)
+		}
+		if strings.EqualFold(c.host, t.Host) && (t.User == "" || t.User == c.user) {
+			return c, nil
+		}
+	}
+	return nil, nil
+}
+
+// parseCredential makes a credential of a line: lwio://USER:PASSWORD@HOST[:PORT]. An error has no part
+// of the line.
+func parseCredential(line string) (*credential, error) {
+	u, err := url.Parse(line)
+	if err != nil || u.Scheme != lwio.Scheme || u.User == nil || u.Hostname() == "" {
+		return nil, errors.New("not of the form lwio://USER:PASSWORD@HOST:PORT, percent-encoded")
+	}
+	password, _ := u.User.Password()
+	if u.User.Username() == "" || password == "" {
+		return nil, errors.New("no user or no password")
+	}
+	port := u.Port()
+	if port == "" {
+		port = strconv.Itoa(lwio.DefaultPort)
+	}
+	return &credential{u.User.Username(), password, net.JoinHostPort(u.Hostname(), port)}, nil
+}

@@ -1,0 +1,193 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lwio/internal/test/leakcheck"
+	"lwio/vfs"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
+
+// put makes a configuration file.
+func put(t testing.TB, content string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "lwio.toml")
+	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// users makes the users of a right.
+func users(names ...string) (list []UserName) {
+	for _, name := range names {
+		list = append(list, UserName{name})
+	}
+	return list
+}
+
+const whole = `users = "users"
+
+[[share]]
+name = "data"
+path = "sub/data"
+read = ["*"]
+write = ["alice", "Bob"]
+
+[[share]]
+name = "archive"
+path = "/srv/archive"
+read-only = true
+write = ["alice"]
+encryption = "required"
+`
+
+func TestReadReturnsAllSettings(t *testing.T) {
+	name := put(t, whole)
+	dir := filepath.Dir(name)
+	got, err := Read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &File{
+		Users: filepath.Join(dir, "users"),
+		Shares: []Share{
+			{Name: "data", Path: filepath.Join(dir, "sub", "data"), Read: users("*"), Write: users("alice", "Bob")},
+			{Name: "archive", Path: "/srv/archive", ReadOnly: true, Write: users("alice"), Encryption: Encryption{required: true}},
+		},
+	}
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(UserName{}, Encryption{})); d != "" {
+		t.Error(d)
+	}
+	if named := got.Shares[0].Users(); !slices.Equal(named, []string{"alice", "Bob"}) {
+		t.Errorf("the rights name %q", named)
+	}
+}
+
+// Each mistake is reported with the file, and with the line where the file has one.
+func TestReadReportsFileAndLine(t *testing.T) {
+	share := "\n[[share]]\nname = \"data\"\npath = \"d\"\n" // lines 2 to 4 behind a first line
+	for _, c := range []struct {
+		name, content string
+		want          []string
+	}{
+		{"unknown key", "users = \"u\"" + share + "read = [\"*\"]\nquota = 5\n", []string{`:6: unknown key "share.quota"`}},
+		{"unknown keys", "users = \"u\"\nuser = \"x\"" + share + "raed = [\"*\"]\nread = [\"*\"]\n", []string{`:2: unknown key "user"`, `:6: unknown key "share.raed"`}},
+		{"unknown table", "users = \"u\"" + share + "read = [\"*\"]\n[server]\nname = \"x\"\n", []string{`:6: unknown key "server`}},
+		{"wrong kind", "users = 5" + share + "read = [\"*\"]\n", []string{":1: "}},
+		{"wrong kind in a share", "users = \"u\"" + share + "read-only = \"yes\"\n", []string{":5: "}},
+		{"one name in place of a list", "users = \"u\"" + share + "read = \"alice\"\n", []string{":5: "}},
+		{"invalid user name", "users = \"u\"" + share + "read = [\"a\",\n \"b:c\"]\n", []string{":6: ", "user name"}},
+		{"empty user name", "users = \"u\"" + share + "read = [\"\"]\n", []string{":5: ", "no user name"}},
+		{"unknown encryption", "users = \"u\"" + share + "read = [\"*\"]\nencryption = \"off\"\n", []string{":6: ", "offered"}},
+		{"no syntax", "users = \"u\n", []string{":1: "}},
+		{"key twice", "users = \"u\"\nusers = \"v\"\n", []string{":2: "}},
+		{"no users", strings.TrimPrefix(share, "\n") + "read = [\"*\"]\n", []string{": no key users"}},
+		{"no share", "users = \"u\"\n", []string{": no [[share]]"}},
+		{"share without a name", "users = \"u\"\n[[share]]\npath = \"d\"\nread = [\"*\"]\n", []string{": share 1 has no name"}},
+		{"share without a path", "users = \"u\"\n[[share]]\nname = \"d\"\nread = [\"*\"]\n", []string{`: share "d" has no path`}},
+		{"share without users", "users = \"u\"" + share, []string{`: share "data": no user may use it`}},
+		{"too long", strings.Repeat("#", maxSize+1), []string{"longer than"}},
+		{"no text", "\xff\xfe", []string{""}},
+	} {
+		name := put(t, c.content)
+		_, err := Read(name)
+		if err == nil {
+			t.Errorf("%s: no error", c.name)
+			continue
+		}
+		for _, want := range c.want {
+			if strings.HasPrefix(want, ":") {
+				want = name + want
+			}
+			if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s: error %v, want %q", c.name, err, want)
+			}
+		}
+	}
+	if _, err := Read(filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing file: %v", err)
+	}
+}
+
+// A file that every user may change gives rights to every user, and is refused.
+func TestReadRefusesFilesThatAllMayChange(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		return // the system has no such modes
+	}
+	name := put(t, whole)
+	for mode, ok := range map[os.FileMode]bool{0o644: true, 0o664: true, 0o666: false, 0o602: false} {
+		if err := os.Chmod(name, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Read(name); (err == nil) != ok {
+			t.Errorf("mode %#o: %v", mode, err)
+		}
+	}
+}
+
+// The highest right counts; all spellings of a user are one user; a share without rights gives none.
+func TestRightsOfUsers(t *testing.T) {
+	for _, c := range []struct {
+		share Share
+		want  map[string]vfs.Rights
+	}{
+		{Share{Read: users("*"), Write: users("alice")}, map[string]vfs.Rights{"alice": vfs.ReadWrite, "ALICE": vfs.ReadWrite, "bob": vfs.ReadOnly}},
+		{Share{Read: users("alice")}, map[string]vfs.Rights{"alice": vfs.ReadOnly, "bob": vfs.NoAccess, "": vfs.NoAccess}},
+		{Share{Read: users("alice"), Write: users("alice", "boss")}, map[string]vfs.Rights{"alice": vfs.ReadWrite, "bo\u017fs": vfs.ReadWrite}},
+		{Share{Write: users("alice")}, map[string]vfs.Rights{"alice": vfs.ReadWrite, "bob": vfs.NoAccess}},
+		{Share{Write: users("*")}, map[string]vfs.Rights{"alice": vfs.ReadWrite, "bob": vfs.ReadWrite}},
+		{Share{Read: users("bob"), Write: users("alice"), ReadOnly: true}, map[string]vfs.Rights{"alice": vfs.ReadOnly, "bob": vfs.ReadOnly, "eve": vfs.NoAccess}},
+		{Share{}, map[string]vfs.Rights{"alice": vfs.NoAccess}},
+	} {
+		rights := c.share.Rights()
+		for user, want := range c.want {
+			if got := rights.Of(user); got != want {
+				t.Errorf("read %v, write %v: %q has %v, want %v", c.share.Read, c.share.Write, user, got, want)
+			}
+		}
+	}
+	if got := (Rights{}).Of("alice"); got != vfs.NoAccess {
+		t.Errorf("rights of no share: %v", got)
+	}
+}
+
+// Reading never panics. A file that is accepted names users, and shares with a name, a path and a user.
+func FuzzRead(f *testing.F) {
+	f.Add(whole)
+	f.Add("users = \"u\"\n[[share]]\nname = \"x\"\npath = \"/\"\nread = [\"*\"]\n")
+	f.Add("[[share]]\n[share.x]\ny = {z = [1, \"2\"]}\n")
+	dir := f.TempDir()
+	n := 0
+	f.Fuzz(func(t *testing.T, text string) {
+		n++
+		name := filepath.Join(dir, fmt.Sprint(os.Getpid(), "-", n))
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		defer os.Remove(name)
+		c, err := Read(name)
+		if err != nil {
+			if !strings.Contains(err.Error(), name) {
+				t.Fatalf("an error without the file: %v", err)
+			}
+			return
+		}
+		for _, s := range c.Shares {
+			if s.Name == "" || s.Path == "" || len(s.Read)+len(s.Write) == 0 {
+				t.Fatalf("accepted share %+v", s)
+			}
+			s.Rights().Of("alice")
+		}
+	})
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"lwio/cmd/lwio/internal/config"
+	"lwio/cmd/lwio/internal/userfile"
+	"lwio/server"
+)
+
+// reloader applies changes of the files of users and rights to a running server.
+type reloader struct {
+	access *authority
+	// users is the path of the file of users; user is the only user, whose password the file has,
+	// or "".
+	users, user string
+	// config is the path of the configuration file, or "".
+	config string
+	// served is the configuration at the start.
+	served *config.File
+	audit  *auditFile // nil without an audit log of its own
+	server *server.Server
+	log    *slog.Logger
+}
+
+// start reloads at each SIGHUP, until ctx ends or stop is called. stop waits for a reload in progress.
+func (r *reloader) start(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hangups:
+				r.reload()
+			}
+		}
+	})
+	return func() {
+		signal.Stop(hangups)
+		cancel()
+		done.Wait()
+	}
+}
+
+// reload reads the files again. A file with an error changes nothing, and does not keep the other one
+// from taking effect: the removal of a user must not fail because of a mistake in the configuration.
+func (r *reloader) reload() {
+	if r.audit != nil {
+		if err := r.audit.reopen(); err != nil {
+			r.log.Error("reload: the audit log keeps its file", "error", err)
+		}
+	}
+	if err := r.reloadRights(); err != nil {
+		for _, text := range messages(err) {
+			r.log.Error("reload: the rights are unchanged", "error", text)
+		}
+	}
+	users, err := readUsers(r.users, r.user)
+	if err != nil {
+		r.log.Error("reload: the users are unchanged", "error", err)
+	} else {
+		c := r.access.setUsers(users)
+		r.log.Log(context.Background(), server.LevelAudit, "users", "added", c.added, "removed", c.removed, "changed", c.changed)
+		warnPlain(r.log, r.users, users)
+	}
+	r.server.Reauthorize()
+}
+
+// reloadRights takes the rights of the configuration file, and its file of users. Changes of other
+// settings need a restart.
+func (r *reloader) reloadRights() error {
+	if r.config == "" {
+		return nil
+	}
+	next, err := config.Read(r.config)
+	if err != nil {
+		return err
+	}
+	known := make(map[string]config.Share)
+	for _, s := range r.served.Shares {
+		known[s.Name] = s
+	}
+	for _, s := range next.Shares {
+		if old, ok := known[s.Name]; !ok || old.Path != s.Path || old.Encryption != s.Encryption {
+			r.log.Warn("reload: a share is new, or has another path or encryption, which needs a restart of the server", "share", s.Name)
+		}
+		delete(known, s.Name)
+	}
+	for name := range known {
+		r.log.Warn("reload: a share is no longer in the configuration; no user may use it", "share", name)
+	}
+	r.users = next.Users
+	r.access.setRights(rightsOf(next))
+	r.log.Log(context.Background(), server.LevelAudit, "rights", "configuration", r.config)
+	return nil
+}
+
+// rightsOf returns the rights of each share of a configuration.
+func rightsOf(f *config.File) map[string]config.Rights {
+	rights := make(map[string]config.Rights)
+	for _, s := range f.Shares {
+		rights[s.Name] = s.Rights()
+	}
+	return rights
+}
+
+// warnPlain warns of passwords in a file of users.
+func warnPlain(log *slog.Logger, name string, users *userfile.File) {
+	plain := 0
+	for _, u := range users.Users() {
+		if u.Plain {
+			plain++
+		}
+	}
+	if plain > 0 {
+		log.Warn("the file of users has plain passwords; 'lwio user passwd' makes hashes of all of them", "file", name, "users", plain)
+	}
+}
+
+// warnUnknown warns of users of the rights that do not exist.
+func warnUnknown(log *slog.Logger, f *config.File, users *userfile.File) {
+	for _, s := range f.Shares {
+		for _, name := range s.Users() {
+			if !users.Has(name) {
+				log.Warn("the rights name a user that does not exist", "share", s.Name, "user", name)
+			}
+		}
+	}
+}
+
+// readConfig reads the configuration file and its users, for the start of a server.
+func readConfig(name string) (*config.File, *userfile.File, error) {
+	f, err := config.Read(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	users, err := userfile.Read(f.Users)
+	if err == nil && len(users.Users()) == 0 {
+		err = fmt.Errorf("read users: %s: %w", f.Users, errNoUser)
+	}
+	return f, users, errors.Join(err)
+}

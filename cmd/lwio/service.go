@@ -1,0 +1,101 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+
+	"lwio/cmd/lwio/internal/userfile"
+	"lwio/vfs"
+	"lwio/vfs/posix"
+)
+
+// service has the shares of a server and their users.
+type service struct {
+	access *authority
+	shown  *url.Userinfo // the part of the printed URLs
+	shares []vfs.Share
+	reload *reloader // nil if no file has users or rights
+}
+
+// served returns the service of the command line or of the configuration file.
+func (a *app) served(o serveOptions, args []string, log *slog.Logger) (*service, error) {
+	s := new(service)
+	if o.config != "" {
+		return s, s.configure(o, log)
+	}
+	users, err := s.credentials(a, o)
+	if err != nil {
+		return nil, err
+	}
+	s.access = newAuthority(users, nil)
+	if a.passwordFile != "" {
+		if o.user == "" {
+			warnPlain(log, a.passwordFile, users)
+		}
+		s.reload = &reloader{access: s.access, users: a.passwordFile, user: o.user, log: log}
+	}
+	s.shares, err = openShares(args, o.readOnly)
+	return s, err
+}
+
+// configure takes the service from the configuration file.
+func (s *service) configure(o serveOptions, log *slog.Logger) error {
+	f, users, err := readConfig(o.config)
+	if err != nil {
+		return err
+	}
+	warnPlain(log, f.Users, users)
+	warnUnknown(log, f, users)
+	s.access = newAuthority(users, rightsOf(f))
+	s.reload = &reloader{access: s.access, users: f.Users, config: o.config, served: f, log: log}
+	for _, c := range f.Shares {
+		backend, err := posix.OpenDir(c.Path)
+		if err != nil {
+			closeShares(s.shares)
+			return fmt.Errorf("serve %s: %w", c.Path, err)
+		}
+		s.shares = append(s.shares, vfs.Share{
+			Name: c.Name, Backend: backend, ReadOnly: o.readOnly, Rights: s.access.rightsOn(c.Name),
+			RequireEncryption: c.Encryption.Required(),
+		})
+	}
+	return nil
+}
+
+// credentials returns the users of the password file; without a file, one user with a password for this
+// run.
+func (s *service) credentials(a *app, o serveOptions) (*userfile.File, error) {
+	if a.passwordFile != "" {
+		users, err := readUsers(a.passwordFile, o.user)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(users.Users()) == 0:
+			return nil, fmt.Errorf("read users: %s: %w", a.passwordFile, errNoUser)
+		case o.user != "":
+			s.shown = url.User(o.user)
+		}
+		return users, nil
+	}
+	if err := loopbackOnly(o.listen); err != nil {
+		return nil, err
+	}
+	user, password := cmp.Or(o.user, "lwio"), oneTimePassword()
+	s.shown = url.UserPassword(user, password)
+	return oneUser(user, password)
+}
+
+// loopbackOnly refuses other addresses for a server whose password is printed.
+func loopbackOnly(listen string) error {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return usagef("--listen %s: %w", listen, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return usagef("--listen %s: an address that is not loopback needs a --password-file or a --config", listen)
+	}
+	return nil
+}
