@@ -27,7 +27,8 @@ type Config struct {
 	// Lookup returns the canonical name of a user, and the NT hash of the user's password, see
 	// NTHash. ok is false for an unknown user. All spellings of a user must have the same
 	// canonical name: limits and statistics go by it. Users.Lookup is one for a fixed set of
-	// users; with nil no user is known. It must be safe for concurrent use.
+	// users; with nil no user is known. It must be safe for concurrent use. When its results have
+	// changed, call Server.Reauthorize.
 	Lookup func(domain, user string) (name string, ntHash [16]byte, ok bool)
 	// Providers are the providers that LWIO is offered on, in order of preference; with none the
 	// server serves SMB alone. A provider without a device on this machine is left out with a

@@ -133,13 +133,20 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err err
 		r.server, r.audit = srv, audit
 		defer r.start(ctx)()
 	}
-	for _, s := range what.shares {
-		// Without this line the user does not know port and password.
-		if _, err := fmt.Fprintln(a.stdout, shareURL(what.shown, l.Addr(), s.Name)); err != nil {
-			return errors.Join(err, l.Close(), srv.Close())
-		}
+	if err := a.announce(what, l.Addr()); err != nil {
+		return errors.Join(err, l.Close(), srv.Close())
 	}
 	return runServer(ctx, srv, l)
+}
+
+// announce prints the URL of each share. Without it the user does not know port and password.
+func (a *app) announce(s *service, addr net.Addr) error {
+	for _, share := range s.shares {
+		if _, err := fmt.Fprintln(a.stdout, shareURL(s.shown, addr, share.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // encryptionOf returns the choice that --smb-encryption names.
