@@ -60,7 +60,15 @@ type lwioServer struct {
 // serve starts 'lwio serve' on a directory, as the share "data".
 func serve(t *testing.T, dir string, flags ...string) *lwioServer {
 	t.Helper()
-	cmd := exec.Command(lwioBin, append(append([]string{"serve", "--listen", "127.0.0.1:0"}, flags...), "data="+dir)...)
+	s := serveWith(t, append(flags, "data="+dir)...)
+	s.dir = dir
+	return s
+}
+
+// serveWith starts 'lwio serve' with arguments.
+func serveWith(t *testing.T, args ...string) *lwioServer {
+	t.Helper()
+	cmd := exec.Command(lwioBin, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
 	cmd.Stderr = &testLog{t: t, prefix: "server: "}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -84,7 +92,7 @@ func serve(t *testing.T, dir string, flags ...string) *lwioServer {
 		t.Fatal(err)
 	}
 	password, _ := u.User.Password()
-	return &lwioServer{u, u.Hostname(), u.Port(), u.User.Username(), password, dir, cmd}
+	return &lwioServer{url: u, host: u.Hostname(), port: u.Port(), user: u.User.Username(), password: password, cmd: cmd}
 }
 
 // lwio runs the command and returns its output.
