@@ -282,6 +282,11 @@ func (m *model) mayRename(u *user, to string, replace bool) ntstatus.Status {
 		return slices.ContainsFunc(m.opens, func(o *user) bool { return o.on == th })
 	}
 	below := slices.ContainsFunc(m.opens, func(o *user) bool { return strings.HasPrefix(o.path, u.path+"/") })
+	closedDir := slices.ContainsFunc(m.opens, func(o *user) bool {
+		const part = vfs.ReadData | vfs.Execute | vfs.WriteData | vfs.AppendData | vfs.Delete
+		admits := o.access&part == 0 || o.access&vfs.Delete == 0 && o.share&vfs.ShareWrite != 0
+		return o.on == m.names[parentOf(to)] && !admits
+	})
 	parent, target := m.names[parentOf(to)], m.names[to]
 	switch {
 	case u.access&vfs.Delete == 0:
@@ -296,14 +301,14 @@ func (m *model) mayRename(u *user, to string, replace bool) ntstatus.Status {
 		return ntstatus.AccessDenied
 	case parent == nil || !parent.dir:
 		return ntstatus.ObjectPathNotFound
-	case target == nil:
-		return ntstatus.Success
-	case target.goes != "":
+	case target != nil && target.goes != "":
 		return ntstatus.DeletePending
-	case !replace:
+	case target != nil && !replace:
 		return ntstatus.ObjectNameCollision
-	case busy(target) || target.dir || u.on.dir:
+	case target != nil && (busy(target) || target.dir || u.on.dir):
 		return ntstatus.AccessDenied
+	case closedDir:
+		return ntstatus.SharingViolation
 	}
 	return ntstatus.Success
 }

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"errors"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 //
 // Errors: ACCESS_DENIED without Delete, for the root, for a directory with opens below it, for
 // a target that is open, read-only, or not a file, and for a file whose delete is pending;
+// SHARING_VIOLATION if another open can delete the directory of newPath, or does not share writes to it;
 // OBJECT_NAME_COLLISION; OBJECT_PATH_NOT_FOUND; DELETE_PENDING for a target or a directory
 // above it whose delete is pending; the statuses of a bad path.
 //
@@ -60,6 +62,9 @@ func (r *renaming) run() error {
 			return err
 		}
 	case ntstatus.Of(err) != ntstatus.ObjectNameNotFound:
+		return err
+	}
+	if err := r.mayEnter(); err != nil {
 		return err
 	}
 	if err := backend.Rename(r.from, r.to, r.open.nodeID, r.replace); err != nil {
@@ -122,6 +127,22 @@ func (r *renaming) mayReplace(target FileInfo) error {
 		return because(ntstatus.AccessDenied, "target is read-only")
 	case r.open.IsDir():
 		return because(ntstatus.AccessDenied, "a directory cannot replace a file")
+	}
+	return nil
+}
+
+// mayEnter checks that the opens of the target's directory admit a new entry, as for an open of the
+// directory for writing that does not share the right to delete it.
+//
+// Source: [MS-FSA 2.1.5.15.11]
+func (r *renaming) mayEnter() error {
+	parent, _ := split(r.to)
+	info, err := r.open.share.Backend.Stat(parent)
+	if err != nil {
+		return nil // the rename itself fails
+	}
+	if err := r.table.admit(info.Node(), WriteData, ShareRead|ShareWrite); errors.Is(err, ntstatus.SharingViolation) {
+		return because(ntstatus.SharingViolation, "directory of the target is open")
 	}
 	return nil
 }

@@ -143,3 +143,29 @@ func TestRenameOfFileMovedOnDiskIsRefused(t *testing.T) {
 		t.Error("renamed the file of another process")
 	}
 }
+
+// A rename into a directory counts as an open of the directory that writes and does not share deletes.
+//
+// Source: [MS-FSA 2.1.5.15.11]
+func TestRenameRespectsOpensOfTheTargetDirectory(t *testing.T) {
+	s := newSite(t)
+	s.put("from/", "to/", "from/file")
+	o := s.mustOpen("from/file", access(vfs.Delete))
+	for _, c := range []struct {
+		access vfs.Access
+		share  vfs.ShareMode
+		want   ntstatus.Status
+	}{
+		{vfs.Delete, vfs.ShareAll, ntstatus.SharingViolation},
+		{vfs.ReadData, vfs.ShareRead, ntstatus.SharingViolation},
+		{vfs.ReadData, vfs.ShareRead | vfs.ShareWrite, ntstatus.Success},
+		{vfs.ReadAttributes, 0, ntstatus.Success},
+	} {
+		dir := s.mustOpen("to", access(c.access), sharing(c.share))
+		wantStatus(t, "rename", o.Rename("to/file", false), c.want)
+		closed(t, dir)
+		if c.want == ntstatus.Success {
+			wantStatus(t, "rename back", o.Rename("from/file", false), ntstatus.Success)
+		}
+	}
+}

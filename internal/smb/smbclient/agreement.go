@@ -28,12 +28,13 @@ func (a *agreement) charge(payload int) int {
 // encrypted has no signature.
 //
 // Source: [MS-SMB2 3.2.4.1.1], [MS-SMB2 3.2.5.5]
-func (a *agreement) finish(h *smbwire.Header, msg []byte, encrypted bool) {
+func (a *agreement) finish(h *smbwire.Header, msg []byte, encrypted bool) (signature [16]byte) {
 	if a.signer == nil || encrypted {
 		h.Put(msg)
-		return
+		return signature
 	}
 	h.Flags |= smbwire.FlagSigned
 	h.Put(msg)
 	a.signer.Sign(msg)
+	return smbwire.Signature(msg)
 }

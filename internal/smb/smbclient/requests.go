@@ -41,6 +41,8 @@ type pending struct {
 	encrypted bool
 	done      chan *response // has room for the response
 
+	signature [16]byte // of the request; zero without a key
+
 	// Guarded by requestTable.mu.
 	abandoned bool
 	async     bool // an interim response has arrived

@@ -109,7 +109,7 @@ func (c *conn) putHeaders(b []byte, reqs []request, list []*pending, encrypted b
 		}
 		h.Credits = uint16(min(list[i].charge+int(missing), math.MaxUint16))
 		missing = 0
-		c.agreed.finish(&h, msg, encrypted)
+		list[i].signature = c.agreed.finish(&h, msg, encrypted)
 		b = more
 	}
 }

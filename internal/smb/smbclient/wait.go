@@ -19,7 +19,7 @@ import (
 func (c *conn) wait(ctx context.Context, p *pending) (*response, error) {
 	select {
 	case r := <-p.done:
-		return c.verify(r)
+		return c.verify(p, r)
 	default:
 	}
 	timer := time.NewTimer(c.timeout)
@@ -27,7 +27,7 @@ func (c *conn) wait(ctx context.Context, p *pending) (*response, error) {
 	for {
 		select {
 		case r := <-p.done:
-			return c.verify(r)
+			return c.verify(p, r)
 		case <-ctx.Done():
 			if p.blocking {
 				return c.takeBack(ctx, p)
@@ -44,7 +44,7 @@ func (c *conn) wait(ctx context.Context, p *pending) (*response, error) {
 		}
 		select {
 		case r := <-p.done:
-			return c.verify(r)
+			return c.verify(p, r)
 		default:
 			return nil, c.end.cause()
 		}
@@ -61,7 +61,7 @@ func (c *conn) takeBack(ctx context.Context, p *pending) (*response, error) {
 	c.cancel(grace, p)
 	select {
 	case r := <-p.done:
-		r, err := c.verify(r)
+		r, err := c.verify(p, r)
 		if err != nil || r.Status != ntstatus.Cancelled {
 			return r, err
 		}
@@ -73,17 +73,19 @@ func (c *conn) takeBack(ctx context.Context, p *pending) (*response, error) {
 	return nil, ctx.Err()
 }
 
-// verify checks the signature of a response that was not encrypted. A wrong signature ends the connection. After
-// LOGOFF the server has no key to sign "the session is deleted", and the client does not
-// trust it: the call fails with the end of the session, and its outcome is unknown.
+// verify checks the signature of a response that was not encrypted. A wrong signature ends
+// the connection. After LOGOFF the server has no key to sign "the session is deleted", and
+// the client does not trust it: the call fails with the end of the session, and its outcome
+// is unknown. Such a response is unsigned, or repeats the signature of the request.
 //
 // Source: [MS-SMB2 3.2.5.1.3]
-func (c *conn) verify(r *response) (*response, error) {
+func (c *conn) verify(p *pending, r *response) (*response, error) {
 	signed := r.Flags&smbwire.FlagSigned != 0
+	keyless := !signed || r.Signature == p.signature
 	switch signer := c.agreed.signer; {
 	case r.encrypted, signer == nil, signed && signer.Verify(r.msg):
 		return r, nil
-	case !signed && r.Status == ntstatus.UserSessionDeleted && c.leaving.Load():
+	case keyless && r.Status == ntstatus.UserSessionDeleted && c.leaving.Load():
 		c.free(r)
 		return nil, &lostError{net.ErrClosed}
 	}
@@ -120,7 +122,7 @@ func (c *conn) receiveLate(p *pending, r *response) {
 		return
 	}
 	c.janitor.do(func(ctx context.Context) {
-		r, err := c.verify(r)
+		r, err := c.verify(p, r)
 		if err != nil {
 			return
 		}

@@ -19,14 +19,15 @@ type compound struct {
 	file      smbwire.FileID
 	haveFile  bool
 	failed    ntstatus.Status // of the request that should have opened the file
+	lost      bool            // the last request had no session or no tree connect
 }
 
 // enter adds a request to the compound. A related request gets the session and tree connect
 // of the request before it; any other request resets the state. enter reports false for a
-// first request that claims to be related.
+// related request that is the first, or follows a request without a session or tree connect.
 func (c *compound) enter(h *smbwire.Header, first bool) bool {
 	if h.Flags&smbwire.FlagRelated != 0 {
-		if first {
+		if c.lost = c.lost || first; c.lost {
 			return false
 		}
 		h.SessionID, h.TreeID = c.sessionID, c.treeID

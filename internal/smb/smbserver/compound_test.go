@@ -76,3 +76,64 @@ func TestCompoundRequestsShareAHandle(t *testing.T) {
 		t.Errorf("first element related: %v", got)
 	}
 }
+
+// A request that follows CLOSE, TREE_DISCONNECT or LOGOFF in a compound finds that the file, the tree
+// connect or the session has ended. A related request after one without session or tree connect is
+// refused.
+//
+// Source: [MS-SMB2 3.3.5.2.7.2]
+func TestCompoundGoesOnAfterTheEndOfItsHandles(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	const closed, noTree, noSession = ntstatus.FileClosed, ntstatus.NetworkNameDeleted, ntstatus.UserSessionDeleted
+	const invalid = ntstatus.InvalidParameter
+	for _, x := range []struct {
+		name string
+		msgs func(c *raw) [][]byte
+		want []ntstatus.Status
+	}{
+		{"CLOSE", func(c *raw) [][]byte {
+			return related(c.message(cmdCreate, rw("f").body()), c.message(cmdClose, closeBody(noID, 0)),
+				c.message(cmdRead, readBody(noID, 0, 1, 0)), c.message(cmdClose, closeBody(noID, 0)),
+				c.message(cmdCreate, rw("f").body()), c.message(cmdClose, closeBody(noID, 0)))
+		}, []ntstatus.Status{0, 0, closed, closed, 0, 0}},
+		{"TREE_DISCONNECT", func(c *raw) [][]byte {
+			return related(c.message(cmdCreate, rw("f").body()), c.message(cmdTreeDisconnect, []byte{4, 0, 0, 0}),
+				c.message(cmdWrite, writeBody(noID, 0, []byte("x"))), c.message(cmdClose, closeBody(noID, 0)))
+		}, []ntstatus.Status{0, 0, noTree, invalid}},
+		{"LOGOFF", func(c *raw) [][]byte {
+			return related(c.message(cmdCreate, rw("f").body()), c.message(cmdLogoff, []byte{4, 0, 0, 0}),
+				c.message(cmdWrite, writeBody(noID, 0, []byte("x"))), c.message(cmdLogoff, []byte{4, 0, 0, 0}))
+		}, []ntstatus.Status{0, 0, noSession, invalid}},
+		{"unrelated requests after LOGOFF", func(c *raw) [][]byte {
+			return [][]byte{c.message(cmdLogoff, []byte{4, 0, 0, 0}), c.message(cmdLogoff, []byte{4, 0, 0, 0}), c.message(cmdCreate, rw("f").body())}
+		}, []ntstatus.Status{0, noSession, noSession}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			c := mount(t, addr, "data")
+			c.send(x.msgs(c)...)
+			for i, r := range c.recv() {
+				if r.status != x.want[i] {
+					t.Errorf("response %d: %v, want %v", i, r.status, x.want[i])
+				}
+			}
+		})
+	}
+}
+
+// The response to a signed request on a session that has ended repeats the signature of the request.
+func TestResponseWithoutKeyRepeatsSignature(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	c := mount(t, addr, "data")
+	c.want(ntstatus.Success, cmdLogoff, []byte{4, 0, 0, 0})
+	m := c.message(cmdLogoff, []byte{4, 0, 0, 0})
+	frame := c.frame(m)
+	c.write(frame)
+	r := c.recv()[0]
+	if r.status != ntstatus.UserSessionDeleted || r.flags&8 == 0 || !slices.Equal(r.msg[48:64], frame[4+48:4+64]) {
+		t.Errorf("%v, flags %x, signature %x of %x", r.status, r.flags, r.msg[48:64], frame[4+48:4+64])
+	}
+	c.signer = nil
+	if r := c.call(cmdLogoff, []byte{4, 0, 0, 0}); r.status != ntstatus.UserSessionDeleted || r.flags&8 != 0 {
+		t.Errorf("unsigned request: %v, flags %x", r.status, r.flags)
+	}
+}

@@ -19,7 +19,7 @@ const (
 	DefaultMaxOpens        = 16384
 	DefaultMaxWorkers      = 32
 	DefaultMaxWaits        = 256
-	DefaultMaxCredits      = 512
+	DefaultMaxCredits      = 8192
 	DefaultMaxTransferSize = 1 << 20
 	DefaultMemory          = 256 << 20
 	DefaultAuthTimeout     = 10 * time.Second
@@ -89,7 +89,7 @@ type Config struct {
 	// MaxWaits bounds the requests of a connection that wait for a lock, in addition to
 	// MaxWorkers. Default 256.
 	MaxWaits int
-	// MaxCredits bounds the credits of a connection. Default 512, clamped to
+	// MaxCredits bounds the credits of a connection. Default 8192, clamped to
 	// 128..8192.
 	MaxCredits int
 	// MaxTransferSize bounds the payload of a read, write or transaction, in

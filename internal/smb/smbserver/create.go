@@ -139,12 +139,13 @@ func fileTimes(i *vfs.FileInfo) smbwire.FileTimes {
 	}
 }
 
-// attributes returns the attributes of a file: AttrNormal if it has no other.
+// attributes returns the attributes of a file. The server does not keep the mark of a file that is
+// backed up: each file has the attribute of files that require a backup.
 //
 // Source: [MS-FSCC 2.6]
 func attributes(i *vfs.FileInfo) uint32 {
-	if i.Attributes == 0 {
-		return vfs.AttrNormal
+	if !i.Dir {
+		return i.Attributes&^vfs.AttrNormal | vfs.AttrArchive
 	}
 	return i.Attributes
 }

@@ -74,8 +74,11 @@ func (r *request) serve() ntstatus.Status {
 	if !r.reserve(smallBody) {
 		return ntstatus.ConnectionDisconnected
 	}
-	if st == ntstatus.Success {
+	switch st {
+	case ntstatus.Success:
 		st = cmd.serve(r)
+	case ntstatus.UserSessionDeleted, ntstatus.NetworkNameDeleted:
+		r.compound.lost = true
 	}
 	r.compound.note(st)
 	return st

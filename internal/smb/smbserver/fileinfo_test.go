@@ -10,6 +10,7 @@ import (
 	"unicode/utf16"
 
 	"lwio/internal/ntstatus"
+	"lwio/vfs"
 )
 
 // list enumerates a directory and returns the names.
@@ -139,7 +140,7 @@ func TestQueryInfoOfEachClass(t *testing.T) {
 	}
 	c.want(ntstatus.InfoLengthMismatch, cmdQueryInfo, queryBody(id, 1, 4, 0, 39))
 	c.want(ntstatus.InvalidInfoClass, cmdQueryInfo, queryBody(id, 1, 200, 0, 1000))
-	for class, size := range map[byte]int{3: 24, 4: 8, 7: 32} {
+	for class, size := range map[byte]int{3: 24, 4: 8, 6: 48, 7: 32} {
 		if b := ask(2, class, 0, 1000); len(b) != size {
 			t.Errorf("file system class %d: %d bytes", class, len(b))
 		}
@@ -148,6 +149,10 @@ func TestQueryInfoOfEachClass(t *testing.T) {
 		if b := ask(2, class, 0, 1000); len(b) < 12 {
 			t.Errorf("file system class %d: %d bytes", class, len(b))
 		}
+	}
+	for class, least := range map[byte]uint32{1: 24, 5: 16} {
+		c.want(ntstatus.InfoLengthMismatch, cmdQueryInfo, queryBody(id, 2, class, 0, least-1))
+		c.want(ntstatus.BufferOverflow, cmdQueryInfo, queryBody(id, 2, class, 0, least))
 	}
 	if b := ask(3, 0, 7, 1000); len(b) != 20+12+12+28 || le.Uint16(b[2:]) != 0x8004 {
 		t.Errorf("security descriptor %x", b)
@@ -234,4 +239,48 @@ func TestSetInfoOfEachClass(t *testing.T) {
 	c.want(ntstatus.AccessDenied, cmdSetInfo, setBody(ro, 1, 13, []byte{1}))
 	c.want(ntstatus.AccessDenied, cmdSetInfo, setBody(ro, 1, 10, renameInfo("x", false)))
 	c.want(ntstatus.AccessDenied, cmdSetInfo, setBody(ro, 1, 20, le.AppendUint64(nil, 1)))
+}
+
+// The position of an open is behind the last byte read, until the client sets it.
+//
+// Source: [MS-FSCC 2.4.40]
+func TestPositionFollowsReads(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	c := mount(t, addr, "data")
+	id := c.mustCreate(rw("f"))
+	c.want(ntstatus.Success, cmdWrite, writeBody(id, 0, make([]byte, 30)))
+	position := func(want uint64) {
+		t.Helper()
+		r := c.want(ntstatus.Success, cmdQueryInfo, queryBody(id, 1, 14, 0, 8))
+		all := c.want(ntstatus.Success, cmdQueryInfo, queryBody(id, 1, 18, 0, 1000))
+		if got, inAll := le.Uint64(r.body[8:]), le.Uint64(all.body[8+80:]); got != want || inAll != want {
+			t.Errorf("position %d, and %d in all information, want %d", got, inAll, want)
+		}
+	}
+	position(0)
+	c.want(ntstatus.Success, cmdRead, readBody(id, 7, 10, 0))
+	position(17)
+	c.want(ntstatus.Success, cmdSetInfo, setBody(id, 1, 14, le.AppendUint64(nil, 5)))
+	position(5)
+}
+
+// Each file has the attribute Archive, and a directory has not.
+//
+// Source: [MS-FSCC 2.6]
+func TestFilesRequireBackup(t *testing.T) {
+	_, addr, _ := testServer(t, nil)
+	c := mount(t, addr, "data")
+	for _, x := range []struct {
+		open create
+		want uint32
+	}{
+		{rw("f"), vfs.AttrArchive},
+		{create{name: "d", access: 0x80000000, disposition: 3, options: 1}, vfs.AttrDirectory},
+	} {
+		r := c.want(ntstatus.Success, cmdCreate, x.open.body())
+		b := c.want(ntstatus.Success, cmdQueryInfo, queryBody([16]byte(r.body[64:80]), 1, 4, 0, 40)).body[8:]
+		if created, now := le.Uint32(r.body[56:]), le.Uint32(b[32:]); created != x.want || now != x.want {
+			t.Errorf("%s: attributes %#x and %#x, want %#x", x.open.name, created, now, x.want)
+		}
+	}
 }

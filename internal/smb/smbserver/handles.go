@@ -2,6 +2,7 @@ package smbserver
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"lwio/internal/account"
 	"lwio/internal/ntstatus"
@@ -34,7 +35,8 @@ type open struct {
 	file *vfs.Open
 	pipe *pipe
 
-	search search // of a directory
+	search   search        // of a directory
+	position atomic.Uint64 // behind the last byte read, or set by the client
 }
 
 // close closes the file or pipe and returns when that is done.

@@ -1,6 +1,7 @@
 package smbserver
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 
@@ -89,6 +90,8 @@ func ioctlOpen(r *request, o *open, q *smbwire.IoctlRequest) ([]byte, ntstatus.S
 			return nil, ntstatus.NotSupported
 		}
 		return transceive(r, o.pipe, q)
+	case smbwire.FsctlCreateOrGetObjectID:
+		return objectID(o, int(q.MaxOutputResponse))
 	}
 	return nil, ntstatus.InvalidDeviceRequest
 }
@@ -112,6 +115,24 @@ func resumeKey(r *request, o *open, room int) ([]byte, ntstatus.Status) {
 	if len(out) > room {
 		key.Context = nil
 		out = key.AppendTo(out[:0])
+	}
+	return out, ntstatus.Success
+}
+
+// objectID returns the object id of a file, which follows from the identity of the file in the file
+// system. It has the form of ClassFSObjectID: the ids of the birth of the file are not known.
+//
+// Source: [MS-FSCC 2.3.1], [MS-FSCC 2.1.3.1]
+func objectID(o *open, room int) ([]byte, ntstatus.Status) {
+	if o.file == nil {
+		return nil, ntstatus.InvalidDeviceRequest
+	}
+	var id smbwire.FSObjectIDInfo
+	out := id.ObjectID[:0]
+	out = binary.LittleEndian.AppendUint64(out, o.file.Node().Device)
+	binary.LittleEndian.AppendUint64(out, o.file.Node().File)
+	if out = id.AppendTo(nil); len(out) > room {
+		return nil, ntstatus.BufferTooSmall
 	}
 	return out, ntstatus.Success
 }

@@ -166,3 +166,30 @@ func TestNoInterimAfterFinalResponse(t *testing.T) {
 		t.Error("interim response after the real one")
 	}
 }
+
+// All opens of a file report the same object id, and each file has another one.
+//
+// Source: [MS-FSCC 2.3.1], [MS-FSCC 2.1.3.1]
+func TestObjectIDIdentifiesTheFile(t *testing.T) {
+	const fsctlObjectID = 0x000900C0
+	_, addr, _ := testServer(t, nil)
+	c := mount(t, addr, "data")
+	shared := func(name string) [16]byte {
+		o := rw(name)
+		o.share = 7
+		return c.mustCreate(o)
+	}
+	ask := func(id [16]byte) [16]byte {
+		t.Helper()
+		r := c.want(ntstatus.Success, cmdIoctl, ioctlBody(id, fsctlObjectID, nil, 64))
+		if n := le.Uint32(r.body[36:]); n != 64 {
+			t.Fatalf("%d bytes", n)
+		}
+		return [16]byte(r.body[48:])
+	}
+	f, again, g := shared("f"), shared("f"), shared("g")
+	if a, b, other := ask(f), ask(again), ask(g); a != b || a == other || a == [16]byte{} {
+		t.Errorf("%x, %x, %x", a, b, other)
+	}
+	c.want(ntstatus.BufferTooSmall, cmdIoctl, ioctlBody(f, fsctlObjectID, nil, 63))
+}

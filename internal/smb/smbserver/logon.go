@@ -26,7 +26,7 @@ type logon struct {
 // Source: [MS-SMB2 3.3.5.5]
 func handleSessionSetup(r *request, q smbwire.SessionSetupRequest) ntstatus.Status {
 	c := r.conn
-	if q.Flags&smbwire.SessionFlagBinding != 0 && c.agreed.dialect >= smbwire.Dialect300 {
+	if q.Flags&smbwire.SessionFlagBinding != 0 {
 		return ntstatus.RequestNotAccepted
 	}
 	if c.srv.cfg.Encryption == EncryptionRequired && c.agreed.cipher == smbauth.NoCipher {

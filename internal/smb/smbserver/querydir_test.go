@@ -99,7 +99,7 @@ func TestQueryDirectoryEnds(t *testing.T) {
 // Source: [MS-FSA 2.1.5.6.3]
 func TestQueryDirectoryRefusesLongPattern(t *testing.T) {
 	client := mount(t, endlessServer(t), "data")
-	id := client.mustCreate(create{access: 0x80000000, disposition: 1, options: 1})
+	id := client.mustCreate(create{access: 0x80000000, share: 7, disposition: 1, options: 1})
 	for _, p := range []string{strings.Repeat("*a", 128), strings.Repeat("*", 32767), strings.Repeat("a", 256)} {
 		client.want(ntstatus.ObjectNameInvalid, cmdQueryDirectory, findBody(id, 37, 0, p, 1024))
 	}

@@ -36,7 +36,7 @@ func handleQueryInfo(r *request, q smbwire.QueryInfoRequest) ntstatus.Status {
 	case q.InfoType == smbwire.InfoFile && o.pipe != nil:
 		i, st = queryPipe(smbwire.FileClass(q.Class))
 	case q.InfoType == smbwire.InfoFile:
-		i, st = queryFile(o.file, smbwire.FileClass(q.Class))
+		i, st = queryFile(o, smbwire.FileClass(q.Class))
 	case q.InfoType == smbwire.InfoFileSystem && o.file != nil:
 		i, st = queryVolume(o.file, smbwire.FSClass(q.Class))
 	case q.InfoType == smbwire.InfoSecurity && o.file != nil:
@@ -95,14 +95,15 @@ func querySecurity(r *request, f *vfs.Open, q *smbwire.QueryInfoRequest) ntstatu
 // queryFile returns the information of a class about a file.
 //
 // Source: [MS-SMB2 3.3.5.20.1], [MS-FSCC 2.4]
-func queryFile(f *vfs.Open, class smbwire.FileClass) (information, ntstatus.Status) {
+func queryFile(o *open, class smbwire.FileClass) (information, ntstatus.Status) {
+	f := o.file
 	switch class {
 	case smbwire.ClassEA:
 		return whole(smbwire.Uint32Info(0).AppendTo(nil))
 	case smbwire.ClassAccess:
 		return whole(smbwire.Uint32Info(f.Granted()).AppendTo(nil))
 	case smbwire.ClassPosition:
-		return whole(smbwire.Uint64Info(0).AppendTo(nil))
+		return whole(smbwire.Uint64Info(o.position.Load()).AppendTo(nil))
 	case smbwire.ClassMode:
 		return whole(smbwire.Uint32Info(mode(f)).AppendTo(nil))
 	case smbwire.ClassAlignment:
@@ -139,7 +140,7 @@ func queryFile(f *vfs.Open, class smbwire.FileClass) (information, ntstatus.Stat
 		i := smbwire.CompressionInfo{CompressedFileSize: uint64(info.Size)}
 		return whole(i.AppendTo(nil))
 	}
-	return queryNamed(f, &info, class)
+	return queryNamed(o, &info, class)
 }
 
 // needsAttributes reports whether a class takes the right to read attributes.
@@ -155,7 +156,8 @@ func needsAttributes(class smbwire.FileClass) bool {
 
 // queryNamed returns the information of the classes that end with a name. The name may be
 // truncated.
-func queryNamed(f *vfs.Open, info *vfs.FileInfo, class smbwire.FileClass) (information, ntstatus.Status) {
+func queryNamed(o *open, info *vfs.FileInfo, class smbwire.FileClass) (information, ntstatus.Status) {
+	f := o.file
 	path, err := smbwire.UTF16(strings.ReplaceAll(f.Path(), "/", `\`))
 	if err != nil {
 		return information{}, statusOf(err)
@@ -165,7 +167,7 @@ func queryNamed(f *vfs.Open, info *vfs.FileInfo, class smbwire.FileClass) (infor
 	case smbwire.ClassAll:
 		i := smbwire.AllInfo{
 			Basic: basicInfo(info), Standard: standardInfo(info), FileID: info.ID,
-			Access: uint32(f.Granted()), Mode: mode(f), Name: rooted,
+			Access: uint32(f.Granted()), Position: o.position.Load(), Mode: mode(f), Name: rooted,
 		}
 		return information{i.AppendTo(nil), 100}, ntstatus.Success
 	case smbwire.ClassName:

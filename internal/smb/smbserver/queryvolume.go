@@ -35,7 +35,7 @@ func queryVolume(f *vfs.Open, class smbwire.FSClass) (information, ntstatus.Stat
 		i := smbwire.FSVolumeInfo{
 			CreationTime: smbwire.FiletimeOf(v.Created), SerialNumber: uint32(v.Serial ^ v.Serial>>32), Label: label,
 		}
-		return information{i.AppendTo(nil), 18}, ntstatus.Success
+		return information{i.AppendTo(nil), 24}, ntstatus.Success
 	case smbwire.ClassFSSize:
 		i := smbwire.FSSizeInfo{
 			TotalUnits: v.Total / unit, AvailableUnits: v.Available / unit,
@@ -56,6 +56,9 @@ func queryVolume(f *vfs.Open, class smbwire.FSClass) (information, ntstatus.Stat
 		return whole(i.AppendTo(nil))
 	case smbwire.ClassFSAttribute:
 		return volumeAttributes(&v)
+	case smbwire.ClassFSControl:
+		i := smbwire.FSControlInfo{DefaultQuotaThreshold: smbwire.NoQuota, DefaultLimit: smbwire.NoQuota}
+		return whole(i.AppendTo(nil))
 	case smbwire.ClassFSObjectID:
 		var i smbwire.FSObjectIDInfo
 		binary.LittleEndian.PutUint64(i.ObjectID[:], v.Serial)
@@ -91,5 +94,5 @@ func volumeAttributes(v *vfs.VolumeInfo) (information, ntstatus.Status) {
 	if v.ReadOnly {
 		i.Attributes |= smbwire.FSReadOnlyVolume
 	}
-	return information{i.AppendTo(nil), 12}, ntstatus.Success
+	return information{i.AppendTo(nil), 16}, ntstatus.Success
 }

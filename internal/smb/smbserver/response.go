@@ -130,11 +130,18 @@ func (p *response) header(st ntstatus.Status) smbwire.Header {
 	}
 }
 
-// seal writes the header into the buffer and signs the message.
+// seal writes the header into the buffer and signs the message. Without a key, the response
+// to a signed request repeats the signature of the request, as other servers do. The
+// signature proves nothing. Clients that require signatures see the status only with it, for
+// example that the session has ended.
 func (p *response) seal(h *smbwire.Header) {
 	msg := p.out.B[headroom:]
-	if p.signer != nil {
+	switch {
+	case p.signer != nil:
 		h.Flags |= smbwire.FlagSigned
+	case p.hdr.Flags&smbwire.FlagSigned != 0:
+		h.Flags |= smbwire.FlagSigned
+		h.Signature = p.hdr.Signature
 	}
 	h.Put(msg)
 	if p.signer != nil {

@@ -87,6 +87,7 @@ func handleRead(r *request, q smbwire.ReadRequest) ntstatus.Status {
 	case n < int(q.MinimumCount):
 		return ntstatus.EndOfFile
 	}
+	o.position.Store(q.Offset + uint64(n))
 	r.conn.srv.stats.reads.Add(1)
 	r.conn.srv.stats.readBytes.Add(uint64(n))
 	var resp smbwire.ReadResponse

@@ -220,10 +220,13 @@ func TestPreviousSessionOfTheUserEnds(t *testing.T) {
 // Source: [MS-SMB2 3.3.5.5]
 func TestSessionBindingIsRefused(t *testing.T) {
 	_, addr, _ := testServer(t, nil)
-	c := login(t, addr, 0x0311)
-	b := setupBody([]byte("x"), 0)
-	b[2] = 1
-	c.want(ntstatus.RequestNotAccepted, cmdSessionSetup, b)
+	for _, d := range allDialects {
+		c := login(t, addr, d)
+		b := setupBody([]byte("x"), 0)
+		b[2] = 1
+		c.want(ntstatus.RequestNotAccepted, cmdSessionSetup, b)
+		c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	}
 }
 
 // Source: [MS-SMB2 3.3.5.2.4], [MS-SMB2 3.3.5.2.9]

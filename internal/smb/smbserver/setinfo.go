@@ -33,7 +33,7 @@ func handleSetInfo(r *request, q smbwire.SetInfoRequest) ntstatus.Status {
 		if r.conn.audited() {
 			path = o.file.Path()
 		}
-		st = setFile(o.file, smbwire.FileClass(q.Class), q.Data)
+		st = setFile(o, smbwire.FileClass(q.Class), q.Data)
 		r.auditChange(o.file, path, smbwire.FileClass(q.Class), st)
 	case q.InfoType >= smbwire.InfoFile && q.InfoType <= smbwire.InfoQuota:
 		return ntstatus.NotSupported
@@ -49,7 +49,8 @@ func handleSetInfo(r *request, q smbwire.SetInfoRequest) ntstatus.Status {
 // setFile changes the information of a class about a file.
 //
 // Source: [MS-SMB2 3.3.5.21.1], [MS-FSCC 2.4]
-func setFile(f *vfs.Open, class smbwire.FileClass, data []byte) ntstatus.Status {
+func setFile(o *open, class smbwire.FileClass, data []byte) ntstatus.Status {
+	f := o.file
 	var err error
 	switch class {
 	case smbwire.ClassBasic:
@@ -71,7 +72,10 @@ func setFile(f *vfs.Open, class smbwire.FileClass, data []byte) ntstatus.Status 
 			err = setSize(f, i)
 		}
 	case smbwire.ClassPosition:
-		_, err = smbwire.DecodeUint64Info(data) // reads and writes name their offset
+		var i smbwire.Uint64Info // reads and writes name their offset
+		if i, err = smbwire.DecodeUint64Info(data); err == nil {
+			o.position.Store(uint64(i))
+		}
 	case smbwire.ClassFullEA:
 		return ntstatus.EAsNotSupported
 	case smbwire.ClassLink, smbwire.ClassMode, smbwire.ClassValidDataLength:

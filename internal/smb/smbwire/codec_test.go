@@ -139,6 +139,7 @@ var codecs = map[string]codec{
 	"FSFullSizeInfo":   of(DecodeFSFullSizeInfo, nil),
 	"FSDeviceInfo":     of(DecodeFSDeviceInfo, nil),
 	"FSAttributeInfo":  of(DecodeFSAttributeInfo, nil),
+	"FSControlInfo":    of(DecodeFSControlInfo, nil),
 	"FSObjectIDInfo":   of(DecodeFSObjectIDInfo, nil),
 	"FSSectorSizeInfo": of(DecodeFSSectorSizeInfo, nil),
 }

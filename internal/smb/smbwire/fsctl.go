@@ -5,6 +5,7 @@ package smbwire
 // Source: [MS-SMB2 2.2.31], [MS-FSCC 2.3]
 const (
 	FsctlDFSGetReferrals           uint32 = 0x00060194
+	FsctlCreateOrGetObjectID       uint32 = 0x000900C0
 	FsctlPipeWait                  uint32 = 0x00110018
 	FsctlPipeTransceive            uint32 = 0x0011C017
 	FsctlSrvRequestResumeKey       uint32 = 0x00140078

@@ -11,6 +11,7 @@ const (
 	ClassFSSize       FSClass = 3
 	ClassFSDevice     FSClass = 4
 	ClassFSAttribute  FSClass = 5
+	ClassFSControl    FSClass = 6
 	ClassFSFullSize   FSClass = 7
 	ClassFSObjectID   FSClass = 8
 	ClassFSSectorSize FSClass = 11
@@ -35,6 +36,7 @@ const (
 	fsSizeSize       = 24
 	fsDeviceSize     = 8
 	fsAttributeFixed = 12
+	fsControlSize    = 48
 	fsFullSizeSize   = 32
 	fsObjectIDSize   = 64
 	fsSectorSizeSize = 28
@@ -124,6 +126,28 @@ func (i *FSAttributeInfo) AppendTo(b []byte) []byte {
 	b = le.AppendUint32(b, i.MaxNameLength)
 	b = le.AppendUint32(b, uint32(len(i.Name)))
 	return append(b, i.Name...)
+}
+
+// FSControlInfo is the form of ClassFSControl. NoQuota as a limit is none.
+//
+// Source: [MS-FSCC 2.5.2]
+type FSControlInfo struct {
+	// FreeSpace are the thresholds of content indexing.
+	FreeSpace                           [3]uint64
+	DefaultQuotaThreshold, DefaultLimit uint64
+	Flags                               uint32
+}
+
+// NoQuota is the limit of a volume without quotas.
+const NoQuota = ^uint64(0)
+
+// AppendTo appends the information.
+func (i *FSControlInfo) AppendTo(b []byte) []byte {
+	for _, v := range [...]uint64{i.FreeSpace[0], i.FreeSpace[1], i.FreeSpace[2], i.DefaultQuotaThreshold, i.DefaultLimit} {
+		b = le.AppendUint64(b, v)
+	}
+	b = le.AppendUint32(b, i.Flags)
+	return le.AppendUint32(b, 0)
 }
 
 // FSObjectIDInfo is the form of ClassFSObjectID.

@@ -222,3 +222,6 @@ func (f FileID) appendTo(b []byte) []byte {
 func fileID(b []byte) FileID {
 	return FileID{le.Uint64(b), le.Uint64(b[8:])}
 }
+
+// Signature returns the signature of an encoded message.
+func Signature(msg []byte) [16]byte { return [16]byte(msg[offSignature:HeaderSize]) }

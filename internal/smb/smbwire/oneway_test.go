@@ -190,6 +190,16 @@ func DecodeFSAttributeInfo(b []byte) (FSAttributeInfo, error) {
 	return FSAttributeInfo{Attributes: le.Uint32(b), MaxNameLength: le.Uint32(b[4:]), Name: text}, err
 }
 
+// DecodeFSControlInfo decodes the information.
+func DecodeFSControlInfo(b []byte) (FSControlInfo, error) {
+	if err := checkSize("control information", b, fsControlSize); err != nil {
+		return FSControlInfo{}, err
+	}
+	return FSControlInfo{
+		[3]uint64{le.Uint64(b), le.Uint64(b[8:]), le.Uint64(b[16:])}, le.Uint64(b[24:]), le.Uint64(b[32:]), le.Uint32(b[40:]),
+	}, nil
+}
+
 // DecodeFSObjectIDInfo decodes the information.
 func DecodeFSObjectIDInfo(b []byte) (FSObjectIDInfo, error) {
 	if err := checkSize("object id information", b, fsObjectIDSize); err != nil {
