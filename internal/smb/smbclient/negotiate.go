@@ -81,10 +81,8 @@ func (n *negotiation) offer(host string, cfg *Config) error {
 		return fmt.Errorf("%w: none was configured", ErrDialect)
 	}
 	n.request = smbwire.NegotiateRequest{
-		SecurityMode: smbwire.SigningEnabled | smbwire.SigningRequired, Capabilities: smbwire.CapLargeMTU, Dialects: cfg.Dialects,
-	}
-	if slices.Contains(cfg.Ciphers, smbauth.AES128CCM) {
-		n.request.Capabilities |= smbwire.CapEncryption
+		SecurityMode: smbwire.SigningEnabled | smbwire.SigningRequired, Dialects: cfg.Dialects,
+		Capabilities: smbwire.CapLargeMTU | smbwire.CapEncryption, // Samba ignores the ciphers of 3.1.1 without the latter
 	}
 	rand.Read(n.request.ClientGUID[:])
 	if !slices.Contains(cfg.Dialects, smbwire.Dialect311) {
@@ -119,8 +117,9 @@ var offeredSigning = []uint16{smbwire.SigningAESGMAC, smbwire.SigningAESCMAC, sm
 func (n *negotiation) algorithms(contexts []smbwire.NegotiateContext, offered []smbauth.Cipher) (smbauth.SigningAlgorithm, smbauth.Cipher, error) {
 	alg, cipher := smbauth.DefaultSigning(n.response.Dialect), smbauth.NoCipher
 	if n.response.Dialect != smbwire.Dialect311 {
-		if n.request.Capabilities&n.response.Capabilities&smbwire.CapEncryption != 0 {
-			cipher = smbauth.DefaultCipher(n.response.Dialect)
+		only := smbauth.DefaultCipher(n.response.Dialect)
+		if n.response.Capabilities&smbwire.CapEncryption != 0 && slices.Contains(offered, only) {
+			cipher = only
 		}
 		return alg, cipher, nil
 	}
