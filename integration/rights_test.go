@@ -81,18 +81,18 @@ func TestSmbclientIsBoundedByRights(t *testing.T) {
 	}
 	var out strings.Builder
 	session.Stdout, session.Stderr = &out, &out
-	if err := session.Start(); err != nil {
-		t.Fatal(err)
-	}
-	logons := func() int {
+	connects := func() int {
 		text, err := os.ReadFile(audit)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return strings.Count(string(text), `"msg":"connect"`)
 	}
-	before := logons()
-	for end := time.Now().Add(30 * time.Second); logons() == before && time.Now().Before(end); {
+	before := connects()
+	if err := session.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); connects() == before && time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	mustLwio(t, "user", "--file", users, "rm", "bob")
