@@ -24,23 +24,10 @@ import (
 //
 // Source: [MS-SMB2 3.2]
 func TestClientWithSamba(t *testing.T) {
-	need(t, "smbd")
-	if os.Getuid() != 0 {
-		skip.Test(t, "smbd needs root")
-	}
-	dir := t.TempDir()
-	server, err := samba.Start(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	server, dir := startSamba(t)
 	for _, dialect := range []uint16{smbwire.Dialect210, smbwire.Dialect300, smbwire.Dialect302, smbwire.Dialect311} {
 		t.Run(fmt.Sprintf("%#04x", dialect), func(t *testing.T) {
-			s := sambaSession(t, server, dialect)
+			s := sambaSession(t, server, smb.Config{Dialects: []uint16{dialect}})
 			tree, err := s.TreeConnect(t.Context(), samba.Share)
 			if err != nil {
 				t.Fatal(err)
@@ -50,10 +37,30 @@ func TestClientWithSamba(t *testing.T) {
 		})
 	}
 	nc := sambaDial(t, server)
-	_, err = smb.New(t.Context(), nc, server.Host, smb.Config{User: samba.User, Password: "wrong"})
+	_, err := smb.New(t.Context(), nc, server.Host, smb.Config{User: samba.User, Password: "wrong"})
 	if !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("with a wrong password: %v", err)
 	}
+}
+
+// startSamba runs smbd on a new directory, with further lines of its configuration.
+func startSamba(t *testing.T, global ...string) (server *samba.Server, dir string) {
+	t.Helper()
+	need(t, "smbd")
+	if os.Getuid() != 0 {
+		skip.Test(t, "smbd needs root")
+	}
+	dir = t.TempDir()
+	server, err := samba.Start(dir, global...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server, dir
 }
 
 func sambaDial(t *testing.T, server *samba.Server) net.Conn {
@@ -65,11 +72,11 @@ func sambaDial(t *testing.T, server *samba.Server) net.Conn {
 	return nc
 }
 
-func sambaSession(t *testing.T, server *samba.Server, dialect uint16) *smb.Session {
+// sambaSession opens a session in the only dialect of cfg.
+func sambaSession(t *testing.T, server *samba.Server, cfg smb.Config) *smb.Session {
 	t.Helper()
-	s, err := smb.New(t.Context(), sambaDial(t, server), server.Host, smb.Config{
-		User: samba.User, Password: samba.Password, Dialects: []uint16{dialect},
-	})
+	cfg.User, cfg.Password = samba.User, samba.Password
+	s, err := smb.New(t.Context(), sambaDial(t, server), server.Host, cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,8 +85,8 @@ func sambaSession(t *testing.T, server *samba.Server, dialect uint16) *smb.Sessi
 			t.Error(err)
 		}
 	})
-	if s.Dialect() != dialect {
-		t.Errorf("dialect %#x, want %#x", s.Dialect(), dialect)
+	if s.Dialect() != cfg.Dialects[0] {
+		t.Errorf("dialect %#x, want %#x", s.Dialect(), cfg.Dialects[0])
 	}
 	return s
 }

@@ -67,12 +67,14 @@ const config = `[global]
   path = %[4]s
   read only = no
   force user = root
+[global]
 `
 
-// Start runs smbd with dir as its share. It needs root.
+// Start runs smbd with dir as its share, and further lines of the global section of its
+// configuration. It needs root.
 //
 // Errors: exec.ErrNotFound (wrapped) if Samba is not installed.
-func Start(dir string) (*Server, error) {
+func Start(dir string, global ...string) (*Server, error) {
 	smbd, err := exec.LookPath("/usr/sbin/smbd")
 	if err != nil {
 		return nil, fmt.Errorf("samba: %w", err)
@@ -85,20 +87,21 @@ func Start(dir string) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Host: "127.0.0.1", state: state}
-	if err := s.start(smbd, dir); err != nil {
+	if err := s.start(smbd, dir, global); err != nil {
 		return nil, errors.Join(err, s.Stop())
 	}
 	return s, nil
 }
 
-func (s *Server) start(smbd, dir string) error {
+func (s *Server) start(smbd, dir string, global []string) error {
 	var err error
 	if s.port, err = port.Take(); err != nil {
 		return err
 	}
 	s.Port = strconv.Itoa(s.port.Number)
 	conf := filepath.Join(s.state, "smb.conf")
-	if err := os.WriteFile(conf, fmt.Appendf(nil, config, s.state, s.Port, Share, dir), 0o600); err != nil {
+	text := fmt.Sprintf(config, s.state, s.Port, Share, dir) + strings.Join(global, "\n") + "\n"
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		return err
 	}
 	passwd := exec.Command("smbpasswd", "-c", conf, "-a", "-s", User)
