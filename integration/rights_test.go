@@ -73,7 +73,7 @@ func TestSmbclientIsBoundedByRights(t *testing.T) {
 		t.Errorf("a guest is served:\n%s", out)
 	}
 
-	// smbclient stays connected, and fetches the file again when it is told to.
+	// smbclient stays connected, and lists the directory after the user is removed.
 	session := exec.CommandContext(t.Context(), "smbclient", "//"+s.host+"/data", "-p", s.port, "-U", "bob%secret")
 	in, err := session.StdinPipe()
 	if err != nil {
