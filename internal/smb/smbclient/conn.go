@@ -106,7 +106,7 @@ func (c *conn) readOne(r *bufio.Reader) error {
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
 	head = head[smbwire.FrameHeaderSize:]
-	if errors.Is(smbwire.CheckProtocol(head), smbwire.ErrEncrypted) {
+	if smbwire.IsEncrypted(head) {
 		return c.readEncrypted(r, head, n)
 	}
 	h, err := smbwire.DecodeHeader(head)

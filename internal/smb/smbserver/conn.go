@@ -137,13 +137,12 @@ func (c *conn) receive() (*message, error) {
 		return nil, err
 	}
 	c.srv.stats.requests.Add(1)
-	if err = smbwire.CheckProtocol(frame.B); errors.Is(err, smbwire.ErrSMB1) {
+	m := &message{conn: c, frame: frame, data: frame.B}
+	if smbwire.IsEncrypted(frame.B) {
+		m.encrypted, m.data, err = c.decrypt(frame.B)
+	} else if errors.Is(smbwire.CheckProtocol(frame.B), smbwire.ErrSMB1) {
 		defer frame.Free()
 		return nil, c.negotiateSMB1(frame.B)
-	}
-	m := &message{conn: c, frame: frame, data: frame.B}
-	if errors.Is(err, smbwire.ErrEncrypted) {
-		m.encrypted, m.data, err = c.decrypt(frame.B)
 	}
 	if err == nil {
 		err = m.parse()

@@ -270,19 +270,24 @@ func TestWrongEncryptionEndsTheConnection(t *testing.T) {
 		}
 	}
 	cases := map[string]func(c *raw) []byte{
-		"signature":      changed(4),
-		"nonce":          changed(20),
-		"size":           changed(36),
-		"reserved":       changed(40),
-		"flags":          changed(42),
-		"session":        changed(44),
-		"message":        changed(60),
-		"header only":    func(c *raw) []byte { b := echo(c)[:4+52]; b[3] = 52; return b },
-		"header cut":     func(c *raw) []byte { b := echo(c)[:4+51]; b[3] = 51; return b },
-		"cut":            func(c *raw) []byte { b := echo(c); b[3]--; return b[:len(b)-1] },
-		"longer":         func(c *raw) []byte { b := append(echo(c), 0); b[3]++; return b },
-		"empty":          func(c *raw) []byte { return c.frame() },
-		"replayed":       func(c *raw) []byte { b := echo(c); return append(bytes.Clone(b), b...) },
+		"signature":   changed(4),
+		"nonce":       changed(20),
+		"size":        changed(36),
+		"reserved":    changed(40),
+		"flags":       changed(42),
+		"session":     changed(44),
+		"message":     changed(60),
+		"header only": func(c *raw) []byte { b := echo(c)[:4+52]; b[3] = 52; return b },
+		"header cut":  func(c *raw) []byte { b := echo(c)[:4+51]; b[3] = 51; return b },
+		"cut":         func(c *raw) []byte { b := echo(c); b[3]--; return b[:len(b)-1] },
+		"longer":      func(c *raw) []byte { b := append(echo(c), 0); b[3]++; return b },
+		"empty":       func(c *raw) []byte { return c.frame() },
+		"replayed": func(c *raw) []byte {
+			b := echo(c)
+			c.write(b)
+			c.recv()
+			return b
+		},
 		"other key":      func(c *raw) []byte { c.out = smbauth.NewEncrypter(c.cipher, smbauth.CipherKey{1}); return echo(c) },
 		"key of replies": func(c *raw) []byte { c.out = smbauth.NewEncrypter(c.cipher, c.keys.ServerToClient); return echo(c) },
 		"twice encrypted": func(c *raw) []byte {
@@ -299,9 +304,6 @@ func TestWrongEncryptionEndsTheConnection(t *testing.T) {
 		c := encrypted(t, addr, 0x0311, smbauth.AES128GCM)
 		c.write(b(c))
 		t.Log(name)
-		if name == "replayed" {
-			c.recv()
-		}
 		c.wantCut()
 	}
 	if n := s.Stats().BadSignatures - before; n < 8 {

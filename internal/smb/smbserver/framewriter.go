@@ -50,11 +50,11 @@ func (w *frameWriter) writeEncrypted(ctx context.Context, msg *smbbuf.Buffer) er
 	defer msg.Free()
 	total := len(msg.B) - smbwire.FrameHeaderSize
 	smbwire.PutFrameHeader(msg.B, total)
-	return w.writeAll(ctx, msg.B, []*smbbuf.Buffer{msg}, total)
+	return w.writeAll(ctx, msg.B, nil, total)
 }
 
 // writeAll writes a message that begins with head, in place of the headroom of the first
-// part. head is all of a message of one part.
+// part. head is all of a message of one part, or of none.
 func (w *frameWriter) writeAll(ctx context.Context, head []byte, parts []*smbbuf.Buffer, total int) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -64,7 +64,7 @@ func (w *frameWriter) writeAll(ctx context.Context, head []byte, parts []*smbbuf
 	if err := w.nc.SetWriteDeadline(time.Now().Add(transferTime(w.stall, total))); err != nil {
 		return err
 	}
-	if len(parts) == 1 {
+	if len(parts) <= 1 {
 		_, err := w.nc.Write(head)
 		return err
 	}

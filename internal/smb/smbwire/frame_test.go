@@ -40,6 +40,9 @@ func TestOtherProtocolsHaveErrorsOfTheirOwn(t *testing.T) {
 		if _, err := DecodeHeader(msg); !errors.Is(err, want) {
 			t.Errorf("%#x: %v", first, err)
 		}
+		if IsEncrypted(msg) != (first == 0xFD) || IsEncrypted(msg[:3]) {
+			t.Errorf("%#x: encrypted: %t", first, IsEncrypted(msg))
+		}
 	}
 	if _, err := DecodeHeader(append([]byte{0xFE, 'S', 'M', 'B', 63, 0}, make([]byte, 58)...)); !errors.Is(err, ErrStructureSize) {
 		t.Error(err)

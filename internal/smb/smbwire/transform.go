@@ -51,6 +51,9 @@ func (h *TransformHeader) AppendTo(b []byte) []byte {
 	return append(b, raw[:]...)
 }
 
+// IsEncrypted reports whether a message is an encrypted one, by its first four bytes.
+func IsEncrypted(b []byte) bool { return len(b) >= 4 && le.Uint32(b) == protocolTransform }
+
 // DecodeTransformHeader decodes the header at the start of b.
 //
 // Errors: ErrProtocol for any other message, ErrShort, ErrValue.
