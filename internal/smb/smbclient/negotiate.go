@@ -126,7 +126,7 @@ func (n *negotiation) algorithms(contexts []smbwire.NegotiateContext, offered []
 	seen := make(map[smbwire.ContextType]int)
 	for _, x := range contexts {
 		seen[x.Type]++
-		ok := true
+		var ok bool
 		switch x.Type {
 		case smbwire.ContextPreauthIntegrity:
 			p, err := smbwire.DecodePreauthIntegrity(x.Data)
