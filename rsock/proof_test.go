@@ -275,8 +275,7 @@ func TestSharedPortIsTriedAgain(t *testing.T) {
 			from = netip.MustParseAddrPort("127.0.0.1:50001")
 		}
 		call := hello{kind: helloRequest, from: from, to: addrOf(l), proofPort: 50000, nonce: newNonce()}
-		s, reply, err := raw(t, provider(), addrOf(l), call.appendTo(nil))
-		defer s.Close()
+		_, reply, err := raw(t, provider(), addrOf(l), call.appendTo(nil))
 		e := endpoint{fabric: *fabricOf(provider())}
 		wantIs(t, connectOutcome(&e, addrOf(l), reply, err), errPortInUse)
 	})

@@ -55,8 +55,8 @@ func TestForeignPrivateDataHasNoNonce(t *testing.T) {
 	}
 }
 
-// DecodeConnectionStart accepts any private data without a panic, and what it takes it encodes
-// again to the same bytes but the reserved ones.
+// DecodeConnectionStart accepts any private data without a panic. A decoded message is encoded
+// again to the same bytes, except for the reserved ones.
 func FuzzConnectionStart(f *testing.F) {
 	f.Add([]byte{})
 	f.Add((&ConnectionStart{Nonce: [16]byte{1, 2, 3}}).AppendTo(nil))
