@@ -40,12 +40,13 @@ func TestReadAfterLogoff(t *testing.T) {
 //
 // Source: [MS-SMB2 3.2.5.1.3]
 func TestRequestsInFlightEndWithLogoff(t *testing.T) {
-	unsigned := func(b []byte) { b[smbwire.FrameHeaderSize+16] &^= 8 }
-	wrong := func(b []byte) { b[smbwire.FrameHeaderSize+48] ^= 1 }
-	signed := func([]byte) {}
+	unsigned := func(b []byte, _ *smbwire.Header) { b[smbwire.FrameHeaderSize+16] &^= 8 }
+	wrong := func(b []byte, _ *smbwire.Header) { b[smbwire.FrameHeaderSize+48] ^= 1 }
+	repeated := func(b []byte, request *smbwire.Header) { copy(b[smbwire.FrameHeaderSize+48:], request.Signature[:]) }
+	signed := func([]byte, *smbwire.Header) {}
 	for name, c := range map[string]struct {
 		status  ntstatus.Status
-		spoil   func(b []byte)
+		spoil   func(b []byte, request *smbwire.Header)
 		closing bool
 		forged  bool
 		refused bool // the server has said for certain that it did nothing
@@ -59,6 +60,10 @@ func TestRequestsInFlightEndWithLogoff(t *testing.T) {
 		"another status, unsigned":         {ntstatus.AccessDenied, unsigned, true, true, false},
 		"no file, unsigned":                {ntstatus.FileClosed, unsigned, true, true, false},
 		"no session, unsigned, not closed": {ntstatus.UserSessionDeleted, unsigned, false, true, false},
+		// A server without the key of the session repeats the signature of the request.
+		"no session, repeated":             {ntstatus.UserSessionDeleted, repeated, true, false, false},
+		"another status, repeated":         {ntstatus.AccessDenied, repeated, true, true, false},
+		"no session, repeated, not closed": {ntstatus.UserSessionDeleted, repeated, false, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var write smbwire.Header
@@ -73,7 +78,7 @@ func TestRequestsInFlightEndWithLogoff(t *testing.T) {
 					if h.Command == smbwire.CommandLogoff && !answered || h.Command == smbwire.CommandWrite && !c.closing {
 						answered = true
 						b := f.answer(write, c.status, &smbwire.ErrorResponse{})
-						c.spoil(b)
+						c.spoil(b, &write)
 						f.write(b)
 					}
 					return h.Command == smbwire.CommandWrite

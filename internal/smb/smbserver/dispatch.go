@@ -76,11 +76,21 @@ func (r *request) serve() ntstatus.Status {
 	}
 	switch st {
 	case ntstatus.Success:
-		st = cmd.serve(r)
+		st = r.unlessEnded(cmd.serve(r))
 	case ntstatus.UserSessionDeleted, ntstatus.NetworkNameDeleted:
 		r.compound.lost = true
 	}
 	r.compound.note(st)
+	return st
+}
+
+// unlessEnded returns the status of a served request. The end of the session removes its tree
+// connects and opens, also while a request is served: then their absence means that the session has
+// ended.
+func (r *request) unlessEnded(st ntstatus.Status) ntstatus.Status {
+	if (st == ntstatus.FileClosed || st == ntstatus.NetworkNameDeleted) && !r.session.valid() {
+		return ntstatus.UserSessionDeleted
+	}
 	return st
 }
 
@@ -110,7 +120,7 @@ func (r *request) authorize(cmd command) ntstatus.Status {
 		return ntstatus.Success
 	}
 	if r.tree = r.session.handles.tree(r.hdr.TreeID); r.tree == nil {
-		return ntstatus.NetworkNameDeleted
+		return r.unlessEnded(ntstatus.NetworkNameDeleted)
 	}
 	if !r.mayUse(r.tree) {
 		return ntstatus.AccessDenied

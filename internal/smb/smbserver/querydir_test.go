@@ -39,11 +39,18 @@ func endlessServer(t *testing.T) (addr string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fs, err := vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "data", Backend: endless{b}}}})
+	_, addr = backendServer(t, endless{b})
+	return addr
+}
+
+// backendServer has one share, data, of a backend.
+func backendServer(t *testing.T, b vfs.Backend) (s *Server, addr string) {
+	t.Helper()
+	fs, err := vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "data", Backend: b}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, addr, _ = testServer(t, func(c *Config) {
+	s, addr, _ = testServer(t, func(c *Config) {
 		t.Cleanup(func() {
 			if err := fs.Close(); err != nil {
 				t.Error(err)
@@ -51,7 +58,7 @@ func endlessServer(t *testing.T) (addr string) {
 		})
 		c.FS = fs
 	})
-	return addr
+	return s, addr
 }
 
 // CANCEL, CLOSE and LOGOFF end a QUERY_DIRECTORY that looks at entries of which none matches.

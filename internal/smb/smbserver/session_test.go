@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"lwio/internal/ntstatus"
+	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 var allDialects = []uint16{0x0202, 0x0210, 0x0300, 0x0302, 0x0311}
@@ -350,4 +353,55 @@ func TestValidateNegotiateDetectsTampering(t *testing.T) {
 		t.Log(name)
 		c.wantCut()
 	}
+}
+
+// statHook is a backend whose handles call hook before they describe their file.
+type statHook struct {
+	vfs.Backend
+	hook func()
+}
+
+func (b statHook) Open(path string, how vfs.HandleMode) (vfs.Handle, error) {
+	h, err := b.Backend.Open(path, how)
+	return hookedHandle{h, b.hook}, err
+}
+
+type hookedHandle struct {
+	vfs.Handle
+	hook func()
+}
+
+func (h hookedHandle) Stat() (vfs.FileInfo, error) {
+	h.hook()
+	return h.Handle.Stat()
+}
+
+// A request that is served while its session ends reports the end of the session, and not that
+// its file is closed.
+//
+// Source: [MS-SMB2 3.3.5.2.9]
+func TestRequestDuringEndOfItsSession(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "f"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var hook atomic.Pointer[func()]
+	b, err := posix.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, addr := backendServer(t, statHook{b, func() {
+		if f := hook.Load(); f != nil {
+			(*f)()
+		}
+	}})
+	c := mount(t, addr, "data")
+	id := c.mustCreate(create{name: "f", access: 1, share: 7, disposition: 1})
+	ss := s.session(c.session)
+	ends := func() {
+		ss.state.Store(sessionClosed)
+		ss.handles.close()
+	}
+	hook.Store(&ends)
+	c.want(ntstatus.UserSessionDeleted, cmdClose, closeBody(id, 1))
 }
