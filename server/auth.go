@@ -150,9 +150,10 @@ func (a *authenticator) pass(client *association.Client) {
 	p := &client.Params
 	a.client, a.session, a.limiter = client, client.Session(), client.Session().Limiter()
 	rand.Read(a.sessionID[:]) // never fails
-	c.credits.grant = c.engine.credits.first(min(max(int(p.Credits), 1), c.engine.limits.Credits, c.fabric.layout.credits))
+	c.credits.grant = c.engine.credits.first(min(max(int(p.Credits), 1), c.engine.limits.Credits, c.fabric.layout.credits), c.credits.weight)
 	a.peerWindow = int(min(p.MaxRdmaWindowSize, c.fabric.info.MaxTransferLength))
 	a.peerPage = p.PageSize
+	c.receives.room = c.fabric.layout.dataSize
 	if c.replay.replaced == nil {
 		c.replay.begin(p.BaseSequence, nil)
 	}

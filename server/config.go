@@ -124,9 +124,10 @@ type Limits struct {
 	// those of a connection that asks for more, default 128, at least Credits. Both are at most
 	// 1024. [OP-74c]
 	Credits, MaxCredits int
-	// CreditBudget bounds the credits of all connections together, and so the memory of
-	// receives (MaxRecvBufferSize each). While credits are short, each connection has a share in
-	// proportion to its requests, at least one credit. Default 8192.
+	// CreditBudget bounds the memory of the receives of all connections together, in units of
+	// MaxRecvBufferSize. A credit takes one unit; over a provider with rdma.CapByReference it
+	// takes as many as MaxByReferenceSize has, by default 16. While credits are short, each
+	// connection has a share in proportion to its requests, at least one credit. Default 8192.
 	CreditBudget int
 	// MaxRecvBufferSize bounds the data of one write, in bytes. Default 64 KiB, clamped to
 	// 4 KiB..1 MiB and rounded up to whole pages. [OP-61c]

@@ -75,7 +75,7 @@ func (c *conn) init() {
 	c.loop.c, c.reads.c, c.auth.c = c, c, c
 	c.receives = newReceiveBuffers(f)
 	c.ops.most = f.layout.most
-	c.replay.most = f.layout.credits
+	c.replay.most, c.credits.weight = f.layout.credits, f.layout.weight
 	c.files.c, c.files.limit = c, c.engine.limits.FilesPerConnection
 	c.send.init(f, &c.receives, &c.engine.count, &c.jobs, c.cut)
 	c.notice, _ = c.ops.take(c) // the first

@@ -19,44 +19,45 @@ const (
 	idleCredits = 4
 )
 
-// creditPool divides the budget of credits between all connections. Each connection has at least one
-// credit, even beyond the budget. Safe for concurrent use.
+// creditPool divides the memory of receives between all connections, as credits. The unit of the
+// memory is Limits.MaxRecvBufferSize. The weight of a connection is the memory of one of its
+// credits. Each connection has at least one credit, even beyond the budget. Safe for concurrent use.
 //
 // Source: [OP-69] [OP-74c]
 type creditPool struct {
-	budget   int
+	budget   int           // of the memory
 	returned atomic.Uint64 // number of times that credits came back
 	// exhausted receives a value when a connection gets no credit, and credits were not short
 	// before.
 	exhausted chan struct{}
 
 	mu    sync.Mutex
-	held  int
+	held  int  // of the memory
 	short bool // since the last look, a connection got less than it asked for
-	// wanted is the sum of all hints while credits are short, else 0.
+	// wanted is the memory of all hints while credits are short, else 0.
 	wanted int
 }
 
 // first takes up to want credits, and at least one, for a new connection. It takes fewer the less of
 // the budget is left, so some credits are left for connections that need more later.
-func (p *creditPool) first(want int) int {
+func (p *creditPool) first(want, weight int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	left := max(p.budget-p.held, 0)
-	n := max(min((want*left+p.budget-1)/p.budget, left), 1)
-	p.held += n
+	n := max(min((want*left+p.budget-1)/p.budget, left/weight), 1)
+	p.held += n * weight
 	return n
 }
 
 // grow takes more credits for a connection that holds grant and asks for a total of want.
-func (p *creditPool) grow(grant, want int) int {
+func (p *creditPool) grow(grant, want, weight int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	most := want
 	if p.wanted > 0 {
 		most = min(want, p.shareLocked(want))
 	}
-	n := max(min(most-grant, p.budget-p.held), 0)
+	n := max(min(most-grant, (p.budget-p.held)/weight), 0)
 	p.short = p.short || grant+n < want
 	if n == 0 && p.wanted == 0 {
 		select {
@@ -64,22 +65,29 @@ func (p *creditPool) grow(grant, want int) int {
 		default:
 		}
 	}
-	p.held += n
+	p.held += n * weight
 	return n
 }
 
-// give returns n credits.
-func (p *creditPool) give(n int) {
+// memory returns the memory that all connections hold.
+func (p *creditPool) memory() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.held -= n
+	return p.held
+}
+
+// give returns n credits.
+func (p *creditPool) give(n, weight int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.held -= n * weight
 	p.returned.Add(1)
 }
 
 // shareLocked returns the credits that a connection with a hint may hold while they are short.
 func (p *creditPool) shareLocked(hint int) int { return max(hint*p.budget/max(p.wanted, 1), 1) }
 
-// look reports whether credits were short since the last look. wanted is the sum of all hints since
+// look reports whether credits were short since the last look. wanted is the memory of all hints since
 // the last look.
 func (p *creditPool) look(wanted int) (short bool) {
 	p.mu.Lock()
@@ -133,7 +141,7 @@ func (e *engine) balance(now time.Time) {
 	for i, c := range conns {
 		most[i] = int(c.credits.hint.Swap(0))
 		c.credits.exhausted.Store(0)
-		wanted += most[i]
+		wanted += most[i] * c.credits.weight
 	}
 	short := e.credits.look(wanted)
 	for i, c := range conns {

@@ -13,10 +13,10 @@ import (
 func TestCreditPoolModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := creditPool{budget: rapid.IntRange(1, 40).Draw(t, "budget")}
-		var held []int
+		var held, weights []int
 		sum := func() (n int) {
-			for _, h := range held {
-				n += h
+			for i, h := range held {
+				n += h * weights[i]
 			}
 			return n
 		}
@@ -29,20 +29,21 @@ func TestCreditPoolModel(t *testing.T) {
 			before := sum()
 			switch step := rapid.IntRange(0, 4).Draw(t, "step"); {
 			case step == 0 || len(held) == 0:
-				n := p.first(hint)
-				if n < 1 || n > hint || n > 1 && before+n > p.budget {
+				w := rapid.SampledFrom([]int{1, 1, 3, 16}).Draw(t, "weight")
+				n := p.first(hint, w)
+				if n < 1 || n > hint || n > 1 && before+n*w > p.budget {
 					t.Fatalf("first(%d) is %d with %d of %d given", hint, n, before, p.budget)
 				}
-				held = append(held, n)
+				held, weights = append(held, n), append(weights, w)
 			case step == 1:
-				n := p.grow(held[i], hint)
-				if n < 0 || n > 0 && (held[i]+n > hint || before+n > p.budget) {
+				n := p.grow(held[i], hint, weights[i])
+				if n < 0 || n > 0 && (held[i]+n > hint || before+n*weights[i] > p.budget) {
 					t.Fatalf("grow(%d, %d) is %d with %d of %d given", held[i], hint, n, before, p.budget)
 				}
 				held[i] += n
 			case step == 2:
-				p.give(held[i])
-				held = append(held[:i], held[i+1:]...)
+				p.give(held[i], weights[i])
+				held, weights = append(held[:i], held[i+1:]...), append(weights[:i], weights[i+1:]...)
 			case step == 3:
 				if p.look(hint) {
 					if s := p.share(hint); s != p.budget {
@@ -51,7 +52,7 @@ func TestCreditPoolModel(t *testing.T) {
 				}
 			default:
 				n := rapid.IntRange(0, held[i]-1).Draw(t, "back")
-				p.give(n)
+				p.give(n, weights[i])
 				held[i] -= n
 			}
 			if p.held != sum() {
@@ -69,7 +70,7 @@ func TestFirstGrantsLeaveSomething(t *testing.T) {
 	p := creditPool{budget: 8192, exhausted: make(chan struct{}, 1)}
 	var grants []int
 	for range 1000 {
-		grants = append(grants, p.first(32))
+		grants = append(grants, p.first(32, 1))
 	}
 	if grants[0] != 32 || grants[100] < 16 || grants[500] < 4 || grants[999] != 1 || p.held >= p.budget {
 		t.Errorf("%d of %d are given, first %d, %d, %d, %d", p.held, p.budget, grants[0], grants[100], grants[500], grants[999])
@@ -77,12 +78,12 @@ func TestFirstGrantsLeaveSomething(t *testing.T) {
 	if p.look(0) {
 		t.Error("small first grants are taken for need")
 	}
-	p.grow(1, p.budget)
-	if n := p.grow(1, 4) + p.grow(2, 4); n != 0 || len(p.exhausted) != 1 {
+	p.grow(1, p.budget, 1)
+	if n := p.grow(1, 4, 1) + p.grow(2, 4, 1); n != 0 || len(p.exhausted) != 1 {
 		t.Errorf("%d signals of an exhausted pool", len(p.exhausted))
 	}
 	<-p.exhausted
-	if !p.look(100) || p.grow(1, 4) != 0 || len(p.exhausted) != 0 {
+	if !p.look(100) || p.grow(1, 4, 1) != 0 || len(p.exhausted) != 0 {
 		t.Error("a known need is signalled again")
 	}
 }

@@ -36,13 +36,6 @@ func (k *creditState) snapshot() creditSnapshot {
 	return creditSnapshot{k.grant, k.delta, k.extra, k.sending, k.refused, k.paused, k.began}
 }
 
-// given returns the number of credits that all connections hold.
-func (p *creditPool) given() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.held
-}
-
 // hungry returns a message of a client that has n requests.
 func hungry(n int) wire.Header {
 	h := controlHeader(wire.OpCancel, 0xFFFF)
@@ -77,8 +70,8 @@ func TestCreditTransactions(t *testing.T) {
 	want := func(grant, extra int) {
 		t.Helper()
 		eventually(t, "the change is over", func() bool { k := s.credits.snapshot(); return k.delta == 0 && !k.sending })
-		if k := s.credits.snapshot(); k.grant != grant || k.extra != extra || v.e.credits.given() != grant {
-			t.Fatalf("grant %d, %d extra, %d of the budget; want %d, %d, %d", k.grant, k.extra, v.e.credits.given(), grant, extra, grant)
+		if k := s.credits.snapshot(); k.grant != grant || k.extra != extra || v.e.credits.memory() != grant {
+			t.Fatalf("grant %d, %d extra, %d of the budget; want %d, %d, %d", k.grant, k.extra, v.e.credits.memory(), grant, extra, grant)
 		}
 	}
 	c.send(hungry(10), nil)
@@ -112,8 +105,8 @@ func TestCreditTransactions(t *testing.T) {
 	}
 	c.connector.Close()
 	eventually(t, "the connection is gone", v.deserted)
-	if v.e.credits.given() != 0 || v.e.count.credits.Load() != 0 {
-		t.Errorf("%d credits left, %d counted", v.e.credits.given(), v.e.count.credits.Load())
+	if v.e.credits.memory() != 0 || v.e.count.credits.Load() != 0 {
+		t.Errorf("%d credits left, %d counted", v.e.credits.memory(), v.e.count.credits.Load())
 	}
 }
 
@@ -263,7 +256,7 @@ func TestRefusedGrowthIsRetried(t *testing.T) {
 		b.send(hungry(4), nil)
 		b.reply()
 	}
-	v.e.credits.give(4)
+	v.e.credits.give(4, 1)
 	b.send(hungry(4), nil)
 	b.wantDelta(3)
 }
@@ -275,7 +268,7 @@ func TestRefusedGrowthIsRetried(t *testing.T) {
 func TestNoCreditIsLostUnderLoad(t *testing.T) { onEach(t, testNoCreditIsLostUnderLoad) }
 
 func testNoCreditIsLostUnderLoad(t *testing.T, on string) {
-	v := newEnv(t, envConfig{on: on, limits: Limits{Credits: 4, MaxCredits: 16, CreditBudget: 20}})
+	v := newEnv(t, envConfig{on: on, limits: Limits{Credits: 4, MaxCredits: 16, CreditBudget: 20, MaxRecvBufferSize: DefaultMaxRecvBufferSize}})
 	var clients []*breather
 	for range 4 {
 		c := v.client()
@@ -312,7 +305,7 @@ func testNoCreditIsLostUnderLoad(t *testing.T, on string) {
 		return sum
 	}
 	// A credit is given back to the pool right after the connection does without it.
-	eventually(t, "the pool and the connections agree", func() bool { return v.e.credits.given() == held() })
+	eventually(t, "the pool and the connections agree", func() bool { return v.e.credits.memory() == held() })
 	if sum := held(); sum > 20 {
 		t.Errorf("%d credits are held", sum)
 	}
@@ -359,5 +352,42 @@ func (b *breather) step() {
 		b.send(wire.NewCredit(b.pending), nil)
 		b.flying++
 		b.pending++
+	}
+}
+
+// The receives of all connections hold no more memory than the budget, over every provider, and one
+// receive for each connection.
+//
+// Source: [OP-69]
+func TestCreditsHoldTheBudgetOfMemory(t *testing.T) { onEach(t, testCreditsHoldTheBudgetOfMemory) }
+
+func testCreditsHoldTheBudgetOfMemory(t *testing.T, on string) {
+	const budget = 48 // units of the default MaxRecvBufferSize
+	v := newEnv(t, envConfig{on: on, limits: Limits{CreditBudget: budget}})
+	var clients []*rawClient
+	for range 5 {
+		clients = append(clients, v.client())
+	}
+	memory := 0
+	v.e.conns.each(func(c *conn) { memory += c.credits.granted() * c.fabric.layout.dataSize })
+	least := len(clients) * v.conn().fabric.layout.dataSize
+	if most := budget*DefaultMaxRecvBufferSize + least; memory > most {
+		t.Errorf("receives of %d bytes, at most %d expected", memory, most)
+	}
+	if got := v.e.credits.memory() * DefaultMaxRecvBufferSize; got != memory {
+		t.Errorf("%d bytes are charged, the receives have %d", got, memory)
+	}
+}
+
+// Before AUTH a peer over TCP can fill one page.
+//
+// Source: [OP-44]
+func TestReceiveBeforeAuthIsShort(t *testing.T) {
+	v := newEnv(t, envConfig{on: "iwarp"})
+	c := v.connect(v.negotiate(v.sess))
+	c.raw(make([]byte, wire.HeaderSize+authRoom+1))
+	c.wantCut()
+	if n := v.e.count.authFailures.Load(); n != 0 {
+		t.Errorf("%d messages were read", n)
 	}
 }

@@ -201,7 +201,7 @@ func (e *engine) forget(c *conn) {
 		grant := c.credits.granted()
 		e.count.authenticated.Add(-1)
 		e.count.credits.Add(-int64(grant))
-		e.credits.give(grant)
+		e.credits.give(grant, c.credits.weight)
 	}
 	e.conns.leave(c)
 }

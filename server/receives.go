@@ -18,6 +18,7 @@ type layout struct {
 	ahead, receives       int // receives beyond the credits; all receives
 	answers, auth, data   int // offsets; headers are at 0
 	dataSize, total, most int // bytes of data of a receive, of all memory; operations
+	weight                int // memory of a receive, in units of creditPool
 	wire                  wire.Limits
 }
 
@@ -33,6 +34,7 @@ func newLayout(l *Limits, info rdma.AdapterInfo) layout {
 	if info.Caps.Has(rdma.CapByReference) {
 		y.dataSize = l.MaxByReferenceSize
 	}
+	y.weight = (y.dataSize + l.MaxRecvBufferSize - 1) / l.MaxRecvBufferSize
 	y.wire = wire.Limits{MaxRecvBufferSize: uint32(y.dataSize), MaxRdmaWindowSize: uint32(l.MaxRdmaWindowSize)}
 	y.depth = min(2*y.credits+64, info.MaxInitiatorQueueDepth)
 	y.most = y.receives + y.depth + 1
@@ -54,11 +56,18 @@ type receiveBuffers struct {
 	// registered.
 	pageable bool
 	spare    []int32 // receive entries without a posted receive
+	room     int     // bytes of data of a posted receive
 }
+
+// authRoom is the data of a receive before AUTH, in bytes: more than any AUTH has.
+const authRoom = pageSize
 
 // newReceiveBuffers returns buffers without memory. All receive entries are spare.
 func newReceiveBuffers(f *fabric) receiveBuffers {
-	b := receiveBuffers{layout: &f.layout, pageable: f.info.Caps.Has(rdma.CapPageable)}
+	b := receiveBuffers{layout: &f.layout, pageable: f.info.Caps.Has(rdma.CapPageable), room: f.layout.dataSize}
+	if f.layout.ahead == 0 { // else a receive that is posted before AUTH stays posted
+		b.room = authRoom
+	}
 	for entry := b.layout.receives - 1; entry >= 0; entry-- {
 		b.spare = append(b.spare, int32(entry))
 	}

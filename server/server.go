@@ -176,7 +176,8 @@ func (s *Server) Stats() Stats {
 	st.OpenFiles, st.MaxOpenFiles = files.Opens, files.MaxOpens
 	st.SkippedEntries = files.SkippedEntries
 	st.Locks, st.WaitingLocks, st.MaxLocks, st.LockWaits = files.Locks, files.WaitingLocks, files.MaxLocks, files.LockWaits
-	st.CreditBudget = s.engine.limits.CreditBudget
+	unit := int64(s.engine.limits.MaxRecvBufferSize)
+	st.WriteMemory, st.MaxWriteMemory = int64(s.engine.credits.memory())*unit, int64(s.engine.limits.CreditBudget)*unit
 	st.ReadQueue, st.WriteQueue = s.engine.readers.length(), s.engine.writers.length()
 	return st
 }

@@ -28,7 +28,7 @@ type Stats struct {
 	// wait for one, together at most MaxLocks. LockWaits counts the requests that had to wait.
 	Locks, WaitingLocks, MaxLocks int
 	LockWaits                     uint64
-	// SMBMemory is the memory of SMB messages of 16 KiB and more, at most MaxSMBMemory, and
+	// SMBMemory is the memory of SMB messages and sessions, at most MaxSMBMemory, and
 	// ReadMemory the memory of reads over RDMA, at most MaxReadMemory; in bytes.
 	SMBMemory, MaxSMBMemory, ReadMemory, MaxReadMemory int64
 	// SMBAuthFailures counts failed SMB authentications. SMBAuthLimited counts those of them
@@ -65,9 +65,10 @@ type Stats struct {
 	// Throttled counts the requests, over SMB and RDMA, that waited because of
 	// Limits.RequestRate or Limits.ByteRate.
 	Throttled uint64
-	// Credits is the number of granted credits. It is at most CreditBudget, or one for each
-	// connection if that is more.
-	Credits, CreditBudget int
+	// Credits is the number of granted credits. WriteMemory is the memory of their receives, at
+	// most MaxWriteMemory and one receive for each connection; in bytes.
+	Credits                     int
+	WriteMemory, MaxWriteMemory int64
 	// ReadQueue and WriteQueue are the numbers of operations that wait for a worker.
 	ReadQueue, WriteQueue int
 	// Replays counts the writes that were sent again on a new connection and had been done
