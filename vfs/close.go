@@ -3,6 +3,8 @@ package vfs
 import (
 	"sync"
 	"sync/atomic"
+
+	"lwio/internal/account"
 )
 
 // Close ends the open. It refuses new references, ends waits for locks, runs the revoke hooks, and
@@ -64,7 +66,7 @@ func (c *closing) end() {
 	}
 	o.locks.release()
 	o.closeErr = c.leave()
-	f.opens.give(o.user, 1)
+	f.opens.Give(o.user, 1, account.Last)
 	f.stalled.n.Add(1)
 	if o.refs.abandon() {
 		f.stalled.n.Add(-1)

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"reflect"
 
+	"lwio/internal/account"
 	"lwio/internal/ntstatus"
 )
 
@@ -72,14 +73,14 @@ func (f *FS) open(req *OpenRequest) (*Open, Action, error) {
 	if err := req.check(rights); err != nil {
 		return nil, 0, err
 	}
-	if !f.opens.take(req.User) {
+	if !f.opens.Take(req.User, 1, account.Last) {
 		return nil, 0, ntstatus.TooManyOpenedFiles
 	}
 	c := creation{fs: f, share: s, path: path, req: req, rights: rights, want: req.Access.specific()}
 	o, action, err := c.run()
 	if err != nil {
 		if !c.withdrawn {
-			f.opens.give(req.User, 1)
+			f.opens.Give(req.User, 1, account.Last)
 		}
 		return nil, 0, err
 	}

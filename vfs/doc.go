@@ -53,6 +53,6 @@
 //
 // Mutexes are taken in this order: share.ns (shared by opens and deletes, exclusive for renames and
 // for the delete of directories), one of share.paths (serialises the operations on one name),
-// directory.mu, table.mu (never held over I/O), pendingDirs.mu, lockTable.mu, userLimit.mu. hooks.mu
+// directory.mu, table.mu (never held over I/O), pendingDirs.mu, lockTable.mu, account.Sum. hooks.mu
 // and stalledOpens.mu are taken alone. Hooks run without a held mutex.
 package vfs

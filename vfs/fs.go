@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"lwio/internal/account"
+	"lwio/internal/host"
 	"lwio/internal/ntstatus"
 )
 
@@ -55,7 +57,7 @@ type FS struct {
 	list    []*share          // as configured
 
 	table  table
-	opens  *userLimit // the opens in the table, and the opens in progress
+	opens  *account.Sum // the opens in the table, and the opens in progress
 	locks  lockQuota
 	lastID atomic.Uint64
 
@@ -88,12 +90,12 @@ func New(cfg Config) (*FS, error) {
 	f := &FS{
 		log:     cfg.Logger,
 		timeout: cfg.RevokeTimeout,
-		opens:   newOpenLimit(cfg.MaxOpens, cfg.MaxUserOpens),
+		opens:   newOpenSum(cfg.MaxOpens, cfg.MaxUserOpens),
 		shares:  make(map[string]*share),
 	}
 	f.table.init()
 	f.locks = lockQuota{
-		all:     newUserLimit(positive(cfg.MaxLocks, defaultMaxLocks), 0),
+		all:     account.NewSum(int64(positive(cfg.MaxLocks, defaultMaxLocks)), 0),
 		perFile: positive(cfg.MaxFileLocks, defaultMaxFileLocks),
 		perOpen: positive(cfg.MaxOpenLocks, defaultMaxOpenLocks),
 	}
@@ -118,6 +120,14 @@ func New(cfg Config) (*FS, error) {
 		f.list = append(f.list, f.shares[key])
 	}
 	return f, nil
+}
+
+// newOpenSum returns the sum of opens with its limits. 0 is the default of a limit.
+func newOpenSum(most, mostOfUser int) *account.Sum {
+	if most <= 0 {
+		most = host.DescriptorShare(DefaultMaxOpens, 2)
+	}
+	return account.NewSum(int64(most), int64(mostOfUser))
 }
 
 // positive is n, or otherwise if n is not positive.
@@ -151,15 +161,15 @@ func (f *FS) Connect(name, user string) (*Share, Rights, error) {
 
 // Stats returns the counters.
 func (f *FS) Stats() Stats {
-	locks := f.locks.all.now()
+	locks := int(f.locks.all.Held())
 	waiting := min(int(f.locks.waits.Load()), locks) // both change meanwhile
 	return Stats{
-		Opens:          f.opens.now(),
-		MaxOpens:       f.opens.most,
+		Opens:          int(f.opens.Held()),
+		MaxOpens:       int(f.opens.Limit()),
 		Locks:          locks - waiting,
 		WaitingLocks:   waiting,
 		LockWaits:      f.locks.waited.Load(),
-		MaxLocks:       f.locks.all.most,
+		MaxLocks:       int(f.locks.all.Limit()),
 		SkippedEntries: f.skipped.Load(),
 		Stalled:        int(f.stalled.n.Load()),
 	}

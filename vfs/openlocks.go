@@ -5,12 +5,13 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"lwio/internal/account"
 	"lwio/internal/ntstatus"
 )
 
 // lockQuota bounds the held and the waiting locks of an FS, and counts the waits.
 type lockQuota struct {
-	all              *userLimit
+	all              *account.Sum // held and waiting locks
 	perFile, perOpen int
 
 	waits  atomic.Int64  // present waits
@@ -157,7 +158,7 @@ func (k *openLocks) admitLocked(r Range, others int) error {
 		return because(ntstatus.InsufficientResources, "too many locks of one open")
 	case len(k.table.list)+len(k.table.waiting)+others >= k.quota.perFile:
 		return because(ntstatus.InsufficientResources, "too many locks of one file")
-	case !k.quota.all.take(k.user):
+	case !k.quota.all.Take(k.user, 1, account.Last):
 		return because(ntstatus.InsufficientResources, "too many locks")
 	}
 	k.count++
@@ -167,5 +168,5 @@ func (k *openLocks) admitLocked(r Range, others int) error {
 // uncountLocked undoes the counting of n locks.
 func (k *openLocks) uncountLocked(n int) {
 	k.count -= n
-	k.quota.all.give(k.user, n)
+	k.quota.all.Give(k.user, int64(n), account.Last)
 }
