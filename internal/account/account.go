@@ -81,6 +81,19 @@ func (a *Account) ForceCharge(user string, n int64, step Step) Charge {
 	return Charge{account: a, user: user, step: step, shared: n}
 }
 
+// Reduce returns n bytes of the charge, at most all of it.
+func (c *Charge) Reduce(n int64) {
+	switch {
+	case n <= 0:
+	case c.own > 0:
+		c.own -= n
+		c.account.own.Add(-n)
+	default:
+		c.shared -= n
+		c.account.sum.Give(c.user, n, c.step)
+	}
+}
+
 // Return returns the charge. A second Return does nothing.
 func (c *Charge) Return() {
 	if c.own > 0 {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"lwio/internal/account"
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbbuf"
 	"lwio/internal/smb/smbwire"
@@ -64,8 +63,8 @@ type message struct {
 	frame     *smbbuf.Buffer
 	data      []byte   // of the frame: the requests, decrypted
 	encrypted *Session // has encrypted the message; nil if it is not encrypted
+	most      int      // requests for which frame is charged
 	reqs      []*request
-	tables    account.Charge // of the second and further requests
 	answers   answers
 }
 
@@ -74,7 +73,10 @@ const (
 	// charged with the message.
 	goroutineMemory = 8 << 10
 	// requestMemory is the memory of the tables of one request, in bytes.
-	requestMemory = 512
+	requestMemory = 768
+	// maxCompound bounds the requests of a message. A message that may be a compound is charged
+	// for that many, or for as many as fit into it, until it is parsed.
+	maxCompound = 128
 )
 
 // parse splits the message into requests, uses up their message ids, and executes CANCEL,
@@ -101,6 +103,9 @@ func (m *message) parse() error {
 			m.cancel(&h, msg)
 			continue
 		}
+		if len(m.reqs) == m.most {
+			return fmt.Errorf("a compound of more than %d requests", m.most)
+		}
 		r := newRequest(m, &h, msg)
 		r.compound, r.answers, r.first = shared, &m.answers, len(m.reqs) == 0
 		if !c.credits.take(h.MessageID, r.charge) {
@@ -119,15 +124,12 @@ func (m *message) parse() error {
 		}
 		m.reqs = append(m.reqs, r)
 	}
-	if n := len(m.reqs); n > 1 {
-		m.tables = c.memory.ForceCharge(c.user, int64(n-1)*requestMemory, account.First)
-	}
+	m.frame.Charge.Reduce(int64(m.most-max(len(m.reqs), 1)) * requestMemory)
 	return nil
 }
 
 // free frees the memory of the message.
 func (m *message) free() {
-	m.tables.Return()
 	m.frame.Free()
 	m.frame, m.data = nil, nil // a parked request refers to m
 }

@@ -98,7 +98,7 @@ type Config struct {
 	// Memory bounds the memory of messages, in and out, and of sessions, of all connections
 	// together, in bytes; requests wait for memory. A response counts until its last byte is
 	// written. One user has at most three quarters of it. Each connection has an allowance of
-	// 64 KiB beside it. Default 256 MiB, at least four messages of the largest size.
+	// 32 KiB beside it. Default 256 MiB, at least four messages of the largest size.
 	Memory int64
 	// AuthTimeout bounds the time of a connection without an authenticated session. Default
 	// 10 s.

@@ -132,12 +132,12 @@ func (c *conn) receive() (*message, error) {
 	if c.sessions.authenticated() {
 		limit = c.srv.cfg.MaxTransferSize + transferSlack
 	}
-	frame, err := c.reader.next(c.ctx, limit, c.user)
+	frame, most, err := c.reader.next(c.ctx, limit, c.user)
 	if err != nil {
 		return nil, err
 	}
 	c.srv.stats.requests.Add(1)
-	m := &message{conn: c, frame: frame, data: frame.B}
+	m := &message{conn: c, frame: frame, data: frame.B, most: most}
 	if smbwire.IsEncrypted(frame.B) {
 		m.encrypted, m.data, err = c.decrypt(frame.B)
 	} else if errors.Is(smbwire.CheckProtocol(frame.B), smbwire.ErrSMB1) {

@@ -42,8 +42,9 @@
 // # Hostile peers
 //
 // Lengths are checked against the received message before any allocation. Memory is
-// bounded: a connection has at most MaxWorkers messages, and one of 68 KiB before
-// authentication. Long messages count against the quota of Config.Memory. A connection is
+// bounded: a connection has at most MaxWorkers messages, and one of 16 KiB before
+// authentication. Messages count against the quota of Config.Memory, with the tables of their
+// requests, at most maxCompound. A connection is
 // cut in time if it is silent before authentication, stops in the middle of a message, or
 // does not read its responses.
 //

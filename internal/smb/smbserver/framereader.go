@@ -84,48 +84,65 @@ func (f *frameReader) resume(err error) error {
 
 // next reads one message of at most limit bytes. The wait for its first byte has no limit;
 // the other bytes must follow in time. A message beyond the allowance of the connection first
-// waits for memory of user. The caller frees the result.
-func (f *frameReader) next(ctx context.Context, limit int, user string) (*smbbuf.Buffer, error) {
-	if err := f.pause(); err != nil {
-		return nil, err
-	}
-	_, err := f.r.Peek(1)
-	if err := f.resume(err); err != nil {
-		return nil, err
-	}
-	if err := f.expect(smbwire.FrameHeaderSize); err != nil {
-		return nil, err
-	}
-	head, err := f.r.Peek(smbwire.FrameHeaderSize)
+// waits for memory of user. most is the number of requests for which the message is charged. The
+// caller frees the result.
+func (f *frameReader) next(ctx context.Context, limit int, user string) (buf *smbbuf.Buffer, most int, err error) {
+	n, err := f.length(limit)
 	if err != nil {
-		return nil, unexpected(err)
+		return nil, 0, err
 	}
-	n, err := smbwire.DecodeFrameHeader(head)
-	if err != nil || n > limit {
-		return nil, fmt.Errorf("transport header %x, limit %d bytes: %w", head, limit, errFrame)
+	head := min(n, smbwire.HeaderSize)
+	if err := f.expect(head); err != nil {
+		return nil, 0, err
 	}
-	if _, err := f.r.Discard(smbwire.FrameHeaderSize); err != nil {
-		return nil, err
-	}
-	buf, err := f.buffer(ctx, n, user)
+	begin, err := f.r.Peek(head)
 	if err != nil {
-		return nil, err
+		return nil, 0, unexpected(err)
+	}
+	most = min(smbwire.MostElements(begin, n), maxCompound)
+	if buf, err = f.buffer(ctx, n, most, user); err != nil {
+		return nil, 0, err
 	}
 	if err = f.expect(n); err == nil {
 		_, err = io.ReadFull(f.r, buf.B)
 	}
 	if err != nil {
 		buf.Free()
-		return nil, unexpected(err)
+		return nil, 0, unexpected(err)
 	}
-	return buf, nil
+	return buf, most, nil
+}
+
+// length waits for a message of at most limit bytes, and returns its length.
+func (f *frameReader) length(limit int) (int, error) {
+	if err := f.pause(); err != nil {
+		return 0, err
+	}
+	_, err := f.r.Peek(1)
+	if err := f.resume(err); err != nil {
+		return 0, err
+	}
+	if err := f.expect(smbwire.FrameHeaderSize); err != nil {
+		return 0, err
+	}
+	head, err := f.r.Peek(smbwire.FrameHeaderSize)
+	if err != nil {
+		return 0, unexpected(err)
+	}
+	n, err := smbwire.DecodeFrameHeader(head)
+	if err != nil || n > limit {
+		return 0, fmt.Errorf("transport header %x, limit %d bytes: %w", head, limit, errFrame)
+	}
+	_, err = f.r.Discard(smbwire.FrameHeaderSize)
+	return n, err
 }
 
 // buffer returns the memory for a message, with a capacity of smbauth.TagSize bytes more, to
-// decrypt it in place. The goroutine that serves the message is charged too.
-func (f *frameReader) buffer(ctx context.Context, n int, user string) (*smbbuf.Buffer, error) {
-	size := smbbuf.Size(n + smbauth.TagSize)
-	charge, err := f.memory.Charge(ctx, user, int64(size)+goroutineMemory+requestMemory, account.First)
+// decrypt it in place. The goroutine that serves the message is charged too, and the tables of up to
+// most requests.
+func (f *frameReader) buffer(ctx context.Context, n, most int, user string) (*smbbuf.Buffer, error) {
+	size := smbbuf.Size(n+smbauth.TagSize) + goroutineMemory + most*requestMemory
+	charge, err := f.memory.Charge(ctx, user, int64(size), account.First)
 	if err != nil {
 		return nil, err
 	}

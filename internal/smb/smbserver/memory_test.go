@@ -2,14 +2,19 @@ package smbserver
 
 import (
 	"bytes"
+	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbauth"
+	"lwio/internal/test/quiet"
 )
 
 // A user that requests reads on many connections and takes no response holds a bounded part
@@ -74,120 +79,205 @@ func TestDroppedCompoundReturnsItsMemory(t *testing.T) {
 	}
 }
 
-// pile sends requests of one kind on a connection, until the server takes no more, and reads no
-// response. Each frame is a compound of as many requests as the credits of the client allow.
-func pile(t *testing.T, addr string, make func(c *raw) func() []byte) {
+// flood logs on over a connection without buffers, sends requests of one kind in the background,
+// until the server takes no more or the credits are used up, and reads no response. Each frame is a
+// compound of as many requests as it may have.
+func flood(t *testing.T, s *Server, kind flooder) {
 	t.Helper()
-	c := dial(t, addr)
+	there, here := net.Pipe()
+	s.ServeConn(there)
+	c := &raw{t: t, nc: here}
+	if kind.cipher != smbauth.NoCipher {
+		c.offer = []smbauth.Cipher{kind.cipher}
+	}
 	c.mustNegotiate(0x0311)
 	c.mustSetup(testUser, testPassword)
 	c.mustConnect("data")
-	next := make(c)
+	next := kind.begin(c)
 	for range 4 { // the client asks for as many credits as it gets
 		m := c.message(cmdEcho, []byte{4, 0, 0, 0})
 		le.PutUint16(m[14:], DefaultMaxCredits)
 		c.send(m)
 		c.recv()
 	}
-	for last := c.id + DefaultMaxCredits - 32; c.id < last; {
-		var all [][]byte
-		for size := 0; size < 64<<10 && c.id < last && len(all) < 100; {
-			m := next()
-			all, size = append(all, m), size+len(m)
+	var wg sync.WaitGroup
+	t.Cleanup(func() { here.Close(); wg.Wait() })
+	if err := here.SetDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	wg.Go(func() {
+		for last := c.id + DefaultMaxCredits - 200; c.id < last; {
+			var all [][]byte
+			for size := 0; size < 64<<10 && c.id < last && len(all) < maxCompound; {
+				m := next()
+				all, size = append(all, m), size+len(m)
+				if kind.single {
+					break
+				}
+			}
+			if _, err := here.Write(c.frame(all...)); err != nil {
+				return
+			}
 		}
-		if err := c.nc.SetDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
-			t.Fatal(err)
+	})
+}
+
+// flooder is a kind of requests that a client sends without an end.
+type flooder struct {
+	command uint16
+	single  bool // no compounds
+	cipher  smbauth.Cipher
+	// begin prepares a connection. The result makes the messages.
+	begin func(c *raw) func() []byte
+}
+
+// flooders returns requests of all commands, by name.
+func flooders() map[string]flooder {
+	file := func(command uint16, body func(id [16]byte) []byte) flooder {
+		return flooder{command: command, begin: func(c *raw) func() []byte {
+			id := c.mustCreate(rw("f"))
+			return func() []byte { return c.message(command, body(id)) }
+		}}
+	}
+	fixed := func(command uint16, body []byte) flooder {
+		return flooder{command: command, begin: func(c *raw) func() []byte {
+			return func() []byte { return c.message(command, body) }
+		}}
+	}
+	long := func(f flooder) flooder { // of 1 MiB
+		begin := f.begin
+		f.begin = func(c *raw) func() []byte {
+			next := begin(c)
+			return func() []byte { return c.charge(next(), 16) }
 		}
-		if _, err := c.nc.Write(c.frame(all...)); err != nil {
-			return // the server takes no more
+		return f
+	}
+	sealed := func(f flooder) flooder { f.cipher = smbauth.AES128GCM; return f }
+	alone := func(f flooder) flooder { f.single = true; return f }
+	list := func(n uint32) flooder {
+		return flooder{command: cmdQueryDirectory, begin: func(c *raw) func() []byte {
+			id := c.mustCreate(create{access: 0x81, share: 7, disposition: 1, options: 1})
+			return func() []byte { return c.message(cmdQueryDirectory, findBody(id, 37, 1, "*", n)) }
+		}}
+	}
+	pipe := func(command uint16, body func(id [16]byte) []byte) flooder {
+		return flooder{command: command, begin: func(c *raw) func() []byte {
+			c.mustConnect("IPC$")
+			id := c.mustCreate(rw("echo"))
+			return func() []byte { return c.message(command, body(id)) }
+		}}
+	}
+	lock := func(flags uint32) flooder {
+		f := file(cmdLock, func(id [16]byte) []byte { return lockBody(id, element{0, 10, flags}) })
+		begin := f.begin
+		f.begin = func(c *raw) func() []byte { // another open has the range, perhaps of another connection
+			c.call(cmdLock, lockBody(c.mustCreate(rw("f")), element{0, 10, lockExclusive | lockNow}))
+			return begin(c)
 		}
+		return f
+	}
+	return map[string]flooder{
+		"echo":                 fixed(cmdEcho, []byte{4, 0, 0, 0}),
+		"encrypted echo":       sealed(fixed(cmdEcho, []byte{4, 0, 0, 0})),
+		"negotiate":            alone(fixed(cmdNegotiate, negotiateBody(0x0311))),
+		"session set-up":       alone(fixed(cmdSessionSetup, setupBody(make([]byte, 2<<10), 0))),
+		"new session":          alone(newSessions()),
+		"logoff":               fixed(cmdLogoff, []byte{4, 0, 0, 0}),
+		"tree connect":         fixed(cmdTreeConnect, connectBody("IPC$")),
+		"tree disconnect":      fixed(cmdTreeDisconnect, []byte{4, 0, 0, 0}),
+		"create":               fixed(cmdCreate, rw("f").body()),
+		"pipe":                 pipe(cmdCreate, func([16]byte) []byte { return rw("echo").body() }),
+		"close":                file(cmdClose, func(id [16]byte) []byte { return closeBody(id, 1) }),
+		"flush":                file(cmdFlush, func(id [16]byte) []byte { return append([]byte{24, 0, 0, 0, 0, 0, 0, 0}, id[:]...) }),
+		"read":                 file(cmdRead, func(id [16]byte) []byte { return readBody(id, 0, 64<<10, 0) }),
+		"encrypted read":       sealed(file(cmdRead, func(id [16]byte) []byte { return readBody(id, 0, 64<<10, 0) })),
+		"single read":          alone(file(cmdRead, func(id [16]byte) []byte { return readBody(id, 0, 64<<10, 0) })),
+		"long read":            long(file(cmdRead, func(id [16]byte) []byte { return readBody(id, 0, 1<<20, 0) })),
+		"pipe read":            pipe(cmdRead, func(id [16]byte) []byte { return readBody(id, 0, 64<<10, 0) }),
+		"write":                file(cmdWrite, func(id [16]byte) []byte { return writeBody(id, 0, make([]byte, 4<<10)) }),
+		"encrypted write":      sealed(file(cmdWrite, func(id [16]byte) []byte { return writeBody(id, 0, make([]byte, 4<<10)) })),
+		"long write":           file(cmdWrite, func(id [16]byte) []byte { return writeBody(id, 0, make([]byte, 63<<10)) }),
+		"pipe write":           pipe(cmdWrite, func(id [16]byte) []byte { return writeBody(id, 0, make([]byte, 4<<10)) }),
+		"lock":                 lock(lockExclusive | lockNow),
+		"waiting lock":         alone(lock(lockExclusive)),
+		"resume key":           file(cmdIoctl, func(id [16]byte) []byte { return ioctlBody(id, 0x00140078, nil, 64<<10) }),
+		"transaction":          pipe(cmdIoctl, func(id [16]byte) []byte { return ioctlBody(id, 0x0011C017, make([]byte, 4<<10), 8<<10) }),
+		"single transaction":   alone(pipe(cmdIoctl, func(id [16]byte) []byte { return ioctlBody(id, 0x0011C017, make([]byte, 4<<10), 8<<10) })),
+		"cancel":               fixed(cmdCancel, []byte{4, 0, 0, 0}),
+		"query directory":      list(64 << 10),
+		"long query directory": long(list(1 << 20)),
+		"change notify": file(cmdChangeNotify, func(id [16]byte) []byte {
+			return append([]byte{32, 0, 0, 0, 0, 0, 0, 0}, append(id[:], make([]byte, 8)...)...)
+		}),
+		"query info":    file(cmdQueryInfo, func(id [16]byte) []byte { return queryBody(id, 1, 18, 0, 64<<10) }),
+		"security":      file(cmdQueryInfo, func(id [16]byte) []byte { return queryBody(id, 3, 0, 7, 64<<10) }),
+		"set info":      file(cmdSetInfo, func(id [16]byte) []byte { return setBody(id, 1, 20, make([]byte, 8)) }),
+		"oplock break":  file(cmdOplockBreak, func(id [16]byte) []byte { return append([]byte{24, 0, 0, 0, 0, 0, 0, 0}, id[:]...) }),
+		"wrong command": fixed(77, make([]byte, 64)),
 	}
 }
 
-// A client sends messages of each kind on several connections and reads no response. The memory
+// newSessions returns the first messages of sessions.
+func newSessions() flooder {
+	return flooder{command: cmdSessionSetup, begin: func(c *raw) func() []byte {
+		token := beginLogon(c.t.(*testing.T), smbauth.MaxToken)
+		return func() []byte {
+			m := c.message(cmdSessionSetup, setupBody(token, 0))
+			le.PutUint64(m[40:], 0)
+			return m
+		}
+	}}
+}
+
+// A client sends messages of each command on several connections and reads no response. The memory
 // that the server holds for it stays within the limit of the user and the allowances of its
 // connections, by the accountant and by the heap. Another user is served meanwhile, and all memory
 // comes back when the client leaves.
 //
 // Source: [MS-SMB2 3.3.5.2] (the limits are ours)
 func TestClientThatNeverReadsHoldsBoundedMemory(t *testing.T) {
-	const connections, memory = 4, 4352 << 10
-	file := func(body func(id [16]byte) []byte, command uint16) func(c *raw) func() []byte {
-		return func(c *raw) func() []byte {
-			id := c.mustCreate(rw("f"))
-			return func() []byte { return c.message(command, body(id)) }
+	kinds := flooders()
+	for code, c := range commands {
+		if c.serve != nil && !slices.ContainsFunc(slices.Collect(maps.Values(kinds)), func(f flooder) bool { return f.command == uint16(code) }) {
+			t.Errorf("no test floods the server with command %d", code)
 		}
 	}
-	root := func(c *raw) [16]byte {
-		return c.mustCreate(create{access: 0x81, share: 7, disposition: 1, options: 1})
+	for name, kind := range kinds {
+		t.Run(name, func(t *testing.T) { testClientThatNeverReads(t, kind) })
 	}
-	for name, kind := range map[string]func(c *raw) func() []byte{
-		"echo": func(c *raw) func() []byte {
-			return func() []byte { return c.message(cmdEcho, []byte{4, 0, 0, 0}) }
-		},
-		"query directory": func(c *raw) func() []byte {
-			id := root(c)
-			return func() []byte { return c.message(cmdQueryDirectory, findBody(id, 37, 1, "*", 64<<10)) }
-		},
-		"long query directory": func(c *raw) func() []byte {
-			id := root(c)
-			return func() []byte {
-				return c.charge(c.message(cmdQueryDirectory, findBody(id, 37, 1, "*", 1<<20)), 16)
-			}
-		},
-		"read": file(func(id [16]byte) []byte { return readBody(id, 0, 64<<10, 0) }, cmdRead),
-		"long read": func(c *raw) func() []byte {
-			id := c.mustCreate(rw("f"))
-			return func() []byte { return c.charge(c.message(cmdRead, readBody(id, 0, 1<<20, 0)), 16) }
-		},
-		"write":         file(func(id [16]byte) []byte { return writeBody(id, 0, make([]byte, 4<<10)) }, cmdWrite),
-		"long write":    file(func(id [16]byte) []byte { return writeBody(id, 0, make([]byte, 63<<10)) }, cmdWrite),
-		"query info":    file(func(id [16]byte) []byte { return queryBody(id, 1, 18, 0, 64<<10) }, cmdQueryInfo),
-		"security":      file(func(id [16]byte) []byte { return queryBody(id, 3, 0, 7, 64<<10) }, cmdQueryInfo),
-		"resume key":    file(func(id [16]byte) []byte { return ioctlBody(id, 0x00140078, nil, 64<<10) }, cmdIoctl),
-		"flush":         file(func(id [16]byte) []byte { return append([]byte{24, 0, 0, 0, 0, 0, 0, 0}, id[:]...) }, 7),
-		"change notify": file(func(id [16]byte) []byte { return append(make([]byte, 8), append(id[:], make([]byte, 8)...)...) }, cmdChangeNotify),
-		"create": func(c *raw) func() []byte {
-			return func() []byte { return c.message(cmdCreate, rw("f").body()) }
-		},
-		"pipe": func(c *raw) func() []byte {
-			c.mustConnect("IPC$")
-			return func() []byte { return c.message(cmdCreate, rw("echo").body()) }
-		},
-		"tree connect": func(c *raw) func() []byte {
-			return func() []byte { return c.message(cmdTreeConnect, connectBody("IPC$")) }
-		},
-		"wrong command": func(c *raw) func() []byte {
-			return func() []byte { return c.message(77, make([]byte, 64)) }
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, addr, dir := testServer(t, func(c *Config) {
-				c.Memory, c.StallTimeout = memory, time.Hour
-				c.Pipes = map[string]PipeHandler{"echo": testPipe{}}
-			})
-			if err := os.WriteFile(filepath.Join(dir, "f"), make([]byte, 1<<20), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			good := dial(t, addr)
-			good.mustNegotiate(0x0311)
-			good.mustSetup("bob", testPassword)
-			good.mustConnect("data")
-			id := good.mustCreate(rw("f"))
-			before := heapInUse()
-			for range connections {
-				pile(t, addr, kind)
-			}
-			for range 5 {
-				good.want(ntstatus.Success, cmdRead, readBody(id, 0, 4096, 0))
-			}
-			if n, most := s.memory.HeldBy(testUser), s.memory.UserLimit()+connections*16<<10; n > most {
-				t.Errorf("the user holds %d bytes of %d", n, most)
-			}
-			if n, most := int64(heapInUse())-int64(before), int64(memory+connections*(64<<10)+8<<20); n > most {
-				t.Errorf("%d bytes of heap, at most %d expected", n, most)
-			}
-		})
+}
+
+func testClientThatNeverReads(t *testing.T, kind flooder) {
+	const connections, memory = 4, 4352 << 10
+	s, addr, dir := testServer(t, func(c *Config) {
+		c.Memory, c.StallTimeout, c.MaxWaits = memory, time.Hour, 64
+		c.Pipes = map[string]PipeHandler{"echo": testPipe{}}
+	})
+	if err := os.WriteFile(filepath.Join(dir, "f"), make([]byte, 1<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good := dial(t, addr)
+	good.mustNegotiate(0x0311)
+	good.mustSetup("bob", testPassword)
+	good.mustConnect("data")
+	id := good.mustCreate(rw("g"))
+	good.want(ntstatus.Success, cmdWrite, writeBody(id, 0, make([]byte, 4096)))
+	quiet.Wait()
+	before := heapInUse()
+	for range connections {
+		flood(t, s, kind)
+	}
+	quiet.Wait()
+	for range 5 {
+		good.want(ntstatus.Success, cmdRead, readBody(id, 0, 4096, 0))
+	}
+	quiet.Wait()
+	held := s.memory.HeldBy(testUser)
+	if most := s.memory.UserLimit(); held > most {
+		t.Errorf("the user holds %d bytes of %d", held, most)
+	}
+	if n, most := int64(heapInUse())-int64(before), held+connections*(64<<10)+4<<20; n > most {
+		t.Errorf("%d bytes of heap, at most %d expected", n, most)
 	}
 }
 

@@ -152,8 +152,9 @@ func (p *response) seal(h *smbwire.Header) {
 	}
 }
 
-// sendInterim sends an interim response by write, unless the response is finished. An interim
-// response is not signed: with GMAC it would share its nonce with the final one.
+// sendInterim sends an interim response by write, unless the response is finished or there is no
+// memory for an interim one. An interim response is not signed: with GMAC it would share its nonce
+// with the final one.
 //
 // Source: [MS-SMB2 3.3.4.2], [MS-SMB2 3.3.4.1.1]
 func (p *response) sendInterim(write func(*smbbuf.Buffer)) {
@@ -162,8 +163,14 @@ func (p *response) sendInterim(write func(*smbbuf.Buffer)) {
 	if p.finished {
 		return
 	}
+	n := bufferSize(smallBody)
+	charge, ok := p.conn.memory.TryCharge(p.user, int64(smbbuf.Size(n)), account.Last)
+	if !ok {
+		return
+	}
 	p.async = true
-	out := p.conn.buffer(bufferSize(0), p.user)
+	out := p.conn.srv.bufs.Get(n)
+	out.Charge = charge
 	out.B = out.B[:bodyOffset]
 	out.B = p.failure.AppendTo(out.B)
 	h := p.header(ntstatus.Pending)

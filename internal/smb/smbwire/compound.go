@@ -20,6 +20,16 @@ func Next(msg []byte) (h Header, element, more []byte, err error) {
 	return h, msg[:n:n], msg[n:], nil
 }
 
+// MostElements returns a bound of the number of elements of a message of n bytes that begins with
+// head, at least HeaderSize bytes or the whole message. A message that is encrypted can have as
+// many as fit.
+func MostElements(head []byte, n int) int {
+	if len(head) < HeaderSize || le.Uint32(head) == protocolSMB2 && le.Uint32(head[offNextCommand:]) == 0 {
+		return 1
+	}
+	return max(n/HeaderSize, 1)
+}
+
 // EndElement ends the element that begins at start in b, so that another can be appended: it
 // pads to 8 bytes and writes NextCommand into its header.
 func EndElement(b []byte, start int) []byte {

@@ -1,0 +1,38 @@
+package quiet
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Wait returns only when the other goroutines have nothing left to do, however they wait.
+func TestWaitReturnsWhenAllGoroutinesAreBlocked(t *testing.T) {
+	var mu sync.Mutex
+	mu.Lock()
+	steps, end := make(chan int), make(chan struct{})
+	var wg sync.WaitGroup
+	var count atomic.Int32
+	sum := 0
+	wg.Go(func() {
+		for n := range steps {
+			for range 10_000_000 {
+				sum += n
+			}
+			count.Add(1)
+		}
+	})
+	wg.Go(func() { <-end })
+	wg.Go(func() { mu.Lock(); mu.Unlock() }) //nolint:staticcheck // waits only
+	for n := range 5 {
+		steps <- n
+		Wait()
+		if count.Load() != int32(n+1) {
+			t.Fatalf("%d steps are done after %d", count.Load(), n+1)
+		}
+	}
+	mu.Unlock()
+	close(steps)
+	close(end)
+	wg.Wait()
+}
