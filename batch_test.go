@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -147,7 +148,11 @@ func TestBatchAllocations(t *testing.T) {
 		defer buf.Close()
 		b := c.NewBatch(depth)
 		defer b.Close()
-		got := allocations(maxAllocsPolling, func() {
+		most := float64(maxAllocsPolling)
+		if strings.HasSuffix(t.Name(), "sealed") {
+			most = 2 * depth // a sealed connection registers the memory of each read
+		}
+		got := allocations(most, func() {
 			for i := range depth {
 				if err := b.ReadAt(f, buf.Bytes()[i*bs:][:bs], int64(i*bs), 0); err != nil {
 					t.Fatal(err)
@@ -158,7 +163,7 @@ func TestBatchAllocations(t *testing.T) {
 			}
 		})
 		// Both sides of the connection are in this process.
-		if got > maxAllocsPolling {
+		if got > most {
 			t.Errorf("%v allocations for %d reads", got, depth)
 		}
 	})

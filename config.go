@@ -28,9 +28,10 @@ type Config struct {
 	// client on an untrusted network. [OP-46b] [OP-46c]
 	AllowMD5 bool
 	// RequireEncryption encrypts all SMB messages after the logon, and refuses a server that
-	// cannot. The client then uses only RDMA providers that are confidential; without one, data
-	// moves over SMB. Without RequireEncryption the server and the share decide about SMB. The
-	// URL can set it, and cannot clear it. [OP-114]
+	// cannot. It also seals each RDMA connection over a provider that is not confidential: no other
+	// peer can read its messages and data, and a change is noticed. Without RequireEncryption the
+	// server and the share decide. A Buffer saves no registration on a sealed connection. The URL
+	// can set it, and cannot clear it. [OP-114] [OP-114b]
 	RequireEncryption bool
 	// Credits is the number of messages in flight that the client asks for on each
 	// connection, 1 to 4096. 0 means 128. The server grants this number or fewer, and may

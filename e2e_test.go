@@ -38,6 +38,10 @@ func transports() []transportCase {
 			cfg := lwio.Config{RequireRDMA: true, Providers: []rdma.Provider{p}, Completion: m}
 			all = append(all, transportCase{p.Name() + "/" + m.String(), cfg})
 		}
+		if p.Name() == "iwarp" {
+			cfg := lwio.Config{RequireRDMA: true, Providers: []rdma.Provider{p}, RequireEncryption: true}
+			all = append(all, transportCase{p.Name() + "/sealed", cfg})
+		}
 	}
 	return all
 }

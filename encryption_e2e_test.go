@@ -2,7 +2,6 @@ package lwio_test
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 	"lwio"
 	"lwio/lwiotest"
 	"lwio/rdma"
-	"lwio/rdma/iwarp"
 	"lwio/server"
 )
 
@@ -59,29 +57,21 @@ func TestEncryptionOfClientAndServer(t *testing.T) {
 	}
 }
 
-// A client that requires encryption uses no provider that others on the network can read, and
-// names the cause. A confidential provider is used.
+// A client that requires encryption, or the server or the share of which does, seals its connection
+// over a provider that is not confidential. A server without encryption is refused over SMB and RDMA.
 //
-// Source: [OP-114]
-func TestRequiredEncryptionUsesConfidentialProvidersOnly(t *testing.T) {
-	s := lwiotest.NewServer(t, nil)
-	plain := []rdma.Provider{iwarp.New(nil)}
-	c := s.Client(&lwio.Config{RequireEncryption: true, Providers: plain})
-	if tr := c.Transport(); tr.RDMA() || !strings.Contains(tr.Reason, "encryption is required") {
-		t.Errorf("transport %v", tr)
-	}
-	roundTrip(t, c)
-	if _, err := lwio.Dial(t.Context(), s.URL(), &lwio.Config{RequireEncryption: true, RequireRDMA: true, Providers: plain}); !errors.Is(err, lwio.ErrNoRDMA) {
-		t.Errorf("RDMA and encryption over iwarp: %v", err)
-	}
-	for _, p := range lwio.DefaultProviders() {
-		if p.Name() == "iwarp" {
-			continue
+// Source: [OP-114] [OP-114b]
+func TestRequiredEncryptionSealsRDMA(t *testing.T) {
+	for _, e := range []server.Encryption{server.EncryptionOffered, server.EncryptionRequired} {
+		s := lwiotest.NewServer(t, &lwiotest.Config{Encryption: e})
+		for _, p := range lwio.DefaultProviders() {
+			cfg := lwio.Config{RequireEncryption: e == server.EncryptionOffered, RequireRDMA: true, Providers: []rdma.Provider{p}}
+			c := s.Client(&cfg)
+			tr := c.Transport()
+			if sealed := strings.Contains(tr.Reason, "sealed"); tr.Name != p.Name() || sealed != (p.Name() == "iwarp") {
+				t.Errorf("%v: transport %v", e, tr)
+			}
+			roundTrip(t, c)
 		}
-		c := s.Client(&lwio.Config{RequireEncryption: true, RequireRDMA: true, Providers: []rdma.Provider{p}})
-		if tr := c.Transport(); tr.Name != p.Name() {
-			t.Errorf("transport %v", tr)
-		}
-		roundTrip(t, c)
 	}
 }

@@ -148,7 +148,7 @@ func TestSmbclientEncrypts(t *testing.T) {
 	const name, text = "clearly-a-name", "clearly-the-data"
 	for _, setting := range []string{"offered", "required"} {
 		dir, local := t.TempDir(), t.TempDir()
-		s := serve(t, dir, "--smb-encryption", setting)
+		s := serve(t, dir, "--encryption", setting)
 		content := []byte(strings.Repeat(text, 200<<10))
 		put, got := filepath.Join(local, "put"), filepath.Join(local, "got")
 		if err := os.WriteFile(put, content, 0o600); err != nil {
@@ -182,7 +182,7 @@ func TestSmbclientEncrypts(t *testing.T) {
 			}
 		})
 	}
-	s := serve(t, t.TempDir(), "--smb-encryption", "off")
+	s := serve(t, t.TempDir(), "--encryption", "off")
 	if out, err := smbclient(t, s.host, s.port, "data", s.user, s.password, "ls", "--client-protection=encrypt"); err == nil {
 		t.Errorf("a client that demands encryption works without:\n%s", out)
 	}

@@ -49,7 +49,7 @@ type Config struct {
 	SMBOnly bool
 	// AllowMD5 accepts clients whose signature has no key.
 	AllowMD5 bool
-	// Encryption says which SMB messages are encrypted.
+	// Encryption says which connections are protected; see server.Config.
 	Encryption server.Encryption
 	// ImmediateData completes reads by immediate data where the provider has it.
 	ImmediateData bool

@@ -9,6 +9,7 @@ import (
 	"lwio/internal/ntstatus"
 	"lwio/internal/ratelimit"
 	"lwio/internal/wire"
+	"lwio/rdma"
 	"lwio/server/internal/association"
 )
 
@@ -75,7 +76,7 @@ func (a *authenticator) handle(o *op) error {
 		a.refuse(o, ntstatus.AccessDenied)
 	default:
 		c.log.Info("lwio: client authenticated",
-			"user", a.session.User(), "session", a.session.ID(), "credits", c.credits.grant)
+			"user", a.session.User(), "session", a.session.ID(), "credits", c.credits.grant, "sealed", c.sealing.on())
 		c.log.Log(c.ctx, LevelAudit, "RDMA connection", "user", a.session.User(), "session", fmt.Sprintf("%016x", a.session.ID()))
 		c.answer(o)
 	}
@@ -157,6 +158,9 @@ func (a *authenticator) pass(client *association.Client) {
 	if c.replay.replaced == nil {
 		c.replay.begin(p.BaseSequence, nil)
 	}
+	if client.Seals() && c.engine.encryption != EncryptionOff && !c.fabric.info.Caps.Has(rdma.CapConfidential) {
+		c.beginSealing(client.SealKeys())
+	}
 	c.engine.count.authenticated.Add(1)
 	c.engine.count.credits.Add(int64(c.credits.grant))
 	c.engine.conns.pass(c)
@@ -176,6 +180,9 @@ func (a *authenticator) answer(o *op) error {
 	}
 	if c.replay.replaced != nil {
 		p.PreviousSessionID = client.PreviousSessionID
+	}
+	if c.sealing.on() {
+		p.Seal = wire.SealAES128GCM
 	}
 	block, err := c.engine.association.Answer(c.receives.authAnswer(), a.client, p)
 	if err != nil {

@@ -84,7 +84,7 @@ func (l *load) answer(r *rdma.Result) (cookie uint64, is bool) {
 	if r.Op != rdma.OpReceive {
 		return 0, false
 	}
-	s, err := wire.DecodeStatusResponse(l.c.replies.Bytes()[r.ID*16:][:16])
+	s, err := wire.DecodeStatusResponse(l.c.replies.Bytes()[r.ID*sealedAnswerSize:][:wire.StatusResponseSize])
 	if err != nil || s.Status != 0 || int(s.Information) != l.size {
 		l.c.t.Fatalf("%+v, %v", s, err)
 	}

@@ -39,8 +39,9 @@ type Config struct {
 	// keyed signature that is not bound to the connection. An attacker that sees the connection
 	// can forge the first, and copy the second. [OP-46b] [OP-46c]
 	AllowMD5 bool
-	// Encryption says which SMB messages are encrypted. Default: EncryptionOffered. A share with
-	// vfs.Share.RequireEncryption requires it with EncryptionOffered too.
+	// Encryption says which SMB messages are encrypted and which RDMA connections are sealed.
+	// Default: EncryptionOffered. A share with vfs.Share.RequireEncryption requires it with
+	// EncryptionOffered too. [OP-114] [OP-114b]
 	Encryption Encryption
 	// ImmediateData completes a read that succeeded in full by immediate data of its last RDMA
 	// write, instead of a message, where the provider supports that and the client waits for a
@@ -59,8 +60,8 @@ type Config struct {
 // program that works with many small files causes many lines.
 const LevelAudit = smbserver.AuditLevel
 
-// Encryption says which SMB messages are encrypted. Its String method returns off, offered or
-// required.
+// Encryption says which SMB messages are encrypted and which RDMA connections are sealed, see
+// Config.Encryption. Its String method returns off, offered or required.
 type Encryption = smbserver.Encryption
 
 // The choices of Encryption. A client that encrypts is served with all of them but

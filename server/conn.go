@@ -34,6 +34,7 @@ type conn struct {
 	cq        rdma.CompletionQueue
 	qp        rdma.QueuePair
 	auth      authenticator
+	sealing   sealing
 	traffic   connTraffic
 	poolBytes int // bytes of the buffer pool that the connection holds; guarded by bufferPool.mu
 

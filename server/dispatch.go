@@ -23,10 +23,16 @@ func (c *conn) receive(entry int32, r *rdma.Result) error {
 	if err != nil {
 		return err
 	}
+	o.size = r.Bytes
+	if c.sealing.on() {
+		if err := c.sealing.open(&c.receives, o, entry, r); err != nil {
+			return err
+		}
+	}
 	if err = o.h.Decode(c.receives.header(entry)); err != nil {
 		return violation("%w", err)
 	}
-	o.size, o.recv, o.arrived = r.Bytes, entry, c.loop.arrival()
+	o.recv, o.arrived = entry, c.loop.arrival()
 	if r.RemoteData != nil {
 		if err := o.takeRemote(r.RemoteData, here); err != nil {
 			return err
@@ -64,6 +70,9 @@ func (c *conn) dispatch(o *op, replayed bool) error {
 	err := o.h.Check(o.size, c.fabric.layout.wire)
 	if err != nil && wire.Terminates(err) {
 		return violation("%w", err)
+	}
+	if c.sealing.on() && !o.h.Interrupt() {
+		return violation("a sealed %v asks for a status block", o.h.Opcode)
 	}
 	io := o.h.Opcode.IO()
 	if io && !c.begin(o) {

@@ -17,6 +17,8 @@
 //     readdirect.go), the send queue (sendqueue.go, workrequests.go) with wake-ups (wakeups.go)
 //     and their moderation (moderation.go), credits (credits.go), the replay cache (replay.go)
 //     and the table of files (files.go).
+//   - sealing.go: a sealed connection. The receive loop opens messages, the goroutine that has read data
+//     seals it, and the goroutine that posts seals answers.
 //   - dispatch.go, auth.go, registrations.go, read.go, write.go: the messages.
 //   - workerpool.go, bufferpool.go, creditpool.go: the resources that all connections share.
 //

@@ -20,6 +20,7 @@ type engine struct {
 	fs          *vfs.FS
 	log         *slog.Logger
 	immediate   bool // Config.ImmediateData
+	encryption  Encryption
 	limits      Limits
 	count       counters
 	shares      shareTable
@@ -48,7 +49,7 @@ type engine struct {
 
 // newEngine makes an engine of a configuration with its defaults. The caller closes it.
 func newEngine(cfg *Config) *engine {
-	e := &engine{fs: cfg.FS, log: cfg.Logger, immediate: cfg.ImmediateData, limits: cfg.Limits, born: time.Now()}
+	e := &engine{fs: cfg.FS, log: cfg.Logger, immediate: cfg.ImmediateData, encryption: cfg.Encryption, limits: cfg.Limits, born: time.Now()}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.association = association.New(association.Config{
 		ServerName: cfg.ServerName, Logger: cfg.Logger, AllowMD5: cfg.AllowMD5, ConnectionsPerKey: cfg.Limits.ConnectionsPerKey,

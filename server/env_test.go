@@ -93,11 +93,14 @@ type envConfig struct {
 	limits    Limits
 	immediate bool
 	allowMD5  bool
-	backend   vfs.Backend
-	revoke    time.Duration
-	log       *slog.Logger
-	on        string        // names the provider of both sides; "" is iwarp
-	provider  rdma.Provider // of the server, instead
+	// encryption is the server's, requireEncryption that of its share.
+	encryption        Encryption
+	requireEncryption bool
+	backend           vfs.Backend
+	revoke            time.Duration
+	log               *slog.Logger
+	on                string        // names the provider of both sides; "" is iwarp
+	provider          rdma.Provider // of the server, instead
 }
 
 func newEnv(t testing.TB, ec envConfig) *env {
@@ -114,7 +117,7 @@ func newEnv(t testing.TB, ec envConfig) *env {
 		}
 	}
 	fs, err := vfs.New(vfs.Config{
-		Shares: []vfs.Share{{Name: "share", Backend: backend}}, RevokeTimeout: cmp.Or(ec.revoke, patience),
+		Shares: []vfs.Share{{Name: "share", Backend: backend, RequireEncryption: ec.requireEncryption}}, RevokeTimeout: cmp.Or(ec.revoke, patience),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +127,7 @@ func newEnv(t testing.TB, ec envConfig) *env {
 		ec.provider = providers[ec.on]()
 	}
 	ec.limits.AuthTimeout = cmp.Or(ec.limits.AuthTimeout, patience)
-	cfg := Config{FS: fs, ServerName: "here", AllowMD5: ec.allowMD5, ImmediateData: ec.immediate, Limits: ec.limits, Logger: ec.log}
+	cfg := Config{FS: fs, ServerName: "here", AllowMD5: ec.allowMD5, Encryption: ec.encryption, ImmediateData: ec.immediate, Limits: ec.limits, Logger: ec.log}
 	if cfg, err = cfg.withDefaults(); err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/seal"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -66,6 +67,8 @@ type op struct {
 
 	info   uint32
 	status ntstatus.Status
+	// sealed describes the sealed data of the answer; nil before the first on a sealed connection.
+	sealed *seal.Descriptor
 	// notice: the op is the server's own message, which announces a change of the credits.
 	notice bool
 	// hangUp ends the connection once the answer has been sent.
@@ -105,7 +108,10 @@ func (t *transfer) at() int { return t.base + t.sent }
 
 // reset makes o ready for its next message.
 func (o *op) reset() {
-	*o = op{c: o.c, index: o.index, use: o.use, notice: o.notice, recv: none, block: none}
+	if o.sealed != nil {
+		*o.sealed = seal.Descriptor{}
+	}
+	*o = op{c: o.c, index: o.index, use: o.use, notice: o.notice, sealed: o.sealed, recv: none, block: none}
 }
 
 // body returns the received bytes after the header. They are valid until the receive is posted

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/seal"
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/vfs"
@@ -26,11 +27,16 @@ type rawClient struct {
 	in        rdma.MemoryRegion // target of the server's RDMA writes
 	credits   int
 
+	// The two directions of a sealed connection, after AUTH.
+	sealer *seal.Sender
+	opener *seal.Receiver
+
 	params    wire.AuthParams // the server's
 	sessionID [8]byte
 	cookie    uint64
 	sequence  uint16
 	got       []wire.StatusResponse // arrived, not asked for yet
+	data      []seal.Descriptor     // of all answers on a sealed connection
 	lost      error
 	// immediates are the received immediate data.
 	immediates []uint32
@@ -92,7 +98,7 @@ func (v *env) tryConnectWith(n *negotiated, cfg rdma.DialConfig) (*rawClient, er
 		must(err)
 		return r
 	}
-	c.replies = register(16*(clientCredits+1), rdma.AccessLocalWrite)
+	c.replies = register(sealedAnswerSize*(clientCredits+1), rdma.AccessLocalWrite)
 	c.out = register(outSize, 0)
 	c.in = register(inSize, rdma.AccessRemoteWrite)
 	for i := range clientCredits + 1 {
@@ -103,7 +109,7 @@ func (v *env) tryConnectWith(n *negotiated, cfg rdma.DialConfig) (*rawClient, er
 }
 
 func (c *rawClient) postReply(entry uint64) {
-	c.scratch.sge[0] = rdma.SGE{Region: c.replies, Offset: int(entry) * 16, Length: 16}
+	c.scratch.sge[0] = rdma.SGE{Region: c.replies, Offset: int(entry) * sealedAnswerSize, Length: sealedAnswerSize}
 	c.scratch.recv[0] = rdma.ReceiveRequest{ID: entry, SGL: c.scratch.sge[:]}
 	if _, err := c.qp.PostReceive(c.scratch.recv[:]); err != nil && c.lost == nil {
 		c.lost = err
@@ -113,8 +119,26 @@ func (c *rawClient) postReply(entry uint64) {
 // raw sends bytes unchanged, without waiting for an answer.
 func (c *rawClient) raw(msg []byte) {
 	c.t.Helper()
+	if c.sealer != nil {
+		msg = c.sealed(msg)
+	}
 	copy(c.out.Bytes(), msg)
 	c.post(0, len(msg))
+}
+
+// sealed returns a message as it travels on a sealed connection.
+func (c *rawClient) sealed(msg []byte) []byte {
+	c.t.Helper()
+	var d seal.Descriptor
+	data := bytes.Clone(msg[wire.HeaderSize:])
+	if err := c.sealer.Data(&d, data, data); err != nil {
+		c.t.Fatal(err)
+	}
+	record := append(bytes.Clone(msg[:wire.HeaderSize]), make([]byte, seal.Overhead)...)
+	if err := c.sealer.Record(record, &d); err != nil {
+		c.t.Fatal(err)
+	}
+	return append(record, data[:d.Transferred()]...)
 }
 
 // post sends bytes of the out region.
@@ -162,7 +186,16 @@ func (c *rawClient) poll(wanted func(*rdma.Result) bool) bool {
 		return wanted(r)
 	}
 	if r.Op == rdma.OpReceive {
-		s, err := wire.DecodeStatusResponse(c.replies.Bytes()[r.ID*16:][:r.Bytes])
+		b := c.replies.Bytes()[r.ID*sealedAnswerSize:][:r.Bytes]
+		if c.opener != nil {
+			var d seal.Descriptor
+			if err := c.opener.Record(b, &d); err != nil {
+				c.t.Fatalf("an answer of %d bytes: %v", r.Bytes, err)
+			}
+			c.data = append(c.data, d)
+			b = b[:wire.StatusResponseSize]
+		}
+		s, err := wire.DecodeStatusResponse(b)
 		if err != nil {
 			c.t.Fatal(err)
 		}
@@ -339,6 +372,11 @@ func (c *rawClient) tryAuth(n *negotiated, o authOptions) bool {
 	}
 	if p.Key == nil || *p.Key != n.clientKey || p.SessionID == nil || p.BaseSequence != sent.BaseSequence+1 {
 		c.t.Fatalf("the server's parameters: %+v", p)
+	}
+	if p.Seal != 0 {
+		binding := c.binding()
+		c.sealer = seal.NewSender(wire.DeriveSealKey(n.authKey, wire.RoleClient, nonce, binding))
+		c.opener = seal.NewReceiver(wire.DeriveSealKey(n.authKey, wire.RoleServer, nonce, binding))
 	}
 	c.params, c.sessionID, c.credits = p, *p.SessionID, int(p.Credits)
 	c.sequence = p.BaseSequence

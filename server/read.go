@@ -43,7 +43,9 @@ type reader struct {
 // Source: [LWIO §Read] [LWIO §Vectored Read] [OP-60] [OP-60b] [OP-83] [OP-92b] [LWIO claim 2]
 func (r *reader) read(o *op) {
 	status := ntstatus.Success
-	if o.h.Opcode == wire.OpVecRead {
+	if o.h.Opcode == wire.OpVecRead && r.c.sealing.on() {
+		status = ntstatus.InvalidParameter
+	} else if o.h.Opcode == wire.OpVecRead {
 		sector := uint32(1)
 		if o.file.unbuffered {
 			sector = sectorSize
@@ -88,6 +90,7 @@ func (r *reader) readPart(o *op) {
 		o.file.size = 0 // the file has become shorter
 	}
 	o.finishRead(n, err)
+	o.sealData()
 	o.countInline()
 	c.answer(o)
 }
@@ -104,6 +107,7 @@ func (o *op) readRest() {
 	had := o.data.inline
 	n, err := o.file.open.ReadAt(p[had:], off+int64(had))
 	o.finishRead(had+n, err)
+	o.sealData()
 	if !o.data.more {
 		o.count()
 	}

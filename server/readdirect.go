@@ -20,7 +20,7 @@ const (
 // caller holds a reference on the open. The end of the registration closes the source.
 func (f *registeredFile) attach(c *conn, open *vfs.Open) {
 	file := open.File()
-	if !f.canRead || file == nil || !c.fabric.info.Caps.Has(rdma.CapDirectFile) {
+	if !f.canRead || file == nil || !c.fabric.info.Caps.Has(rdma.CapDirectFile) || c.sealing.on() {
 		return
 	}
 	source, err := c.fabric.adapter.RegisterFile(c.ctx, file)

@@ -16,6 +16,7 @@ import (
 type layout struct {
 	credits, depth        int // most credits, initiator requests
 	ahead, receives       int // receives beyond the credits; all receives
+	header, answer        int // sizes of a header and of an answer, sealed if that is possible
 	answers, auth, data   int // offsets; headers are at 0
 	dataSize, total, most int // bytes of data of a receive, of all memory; operations
 	weight                int // memory of a receive, in units of creditPool
@@ -38,8 +39,12 @@ func newLayout(l *Limits, info rdma.AdapterInfo) layout {
 	y.wire = wire.Limits{MaxRecvBufferSize: uint32(y.dataSize), MaxRdmaWindowSize: uint32(l.MaxRdmaWindowSize)}
 	y.depth = min(2*y.credits+64, info.MaxInitiatorQueueDepth)
 	y.most = y.receives + y.depth + 1
-	y.answers = wholePages(y.receives * wire.HeaderSize)
-	y.auth = y.answers + y.most*wire.StatusResponseSize
+	y.header, y.answer = wire.HeaderSize, wire.StatusResponseSize
+	if !info.Caps.Has(rdma.CapConfidential) {
+		y.header, y.answer = sealedHeaderSize, sealedAnswerSize
+	}
+	y.answers = wholePages(y.receives * y.header)
+	y.auth = y.answers + y.most*y.answer
 	y.data = wholePages(y.auth + wire.AuthBufferSize)
 	y.total = y.data + y.receives*y.dataSize
 	return y
@@ -55,6 +60,7 @@ type receiveBuffers struct {
 	// pageable: the pages of a buffer may be returned to the system while the memory is
 	// registered.
 	pageable bool
+	sealed   bool    // receives are posted for sealed messages
 	spare    []int32 // receive entries without a posted receive
 	room     int     // bytes of data of a posted receive
 }
@@ -98,8 +104,16 @@ func (b *receiveBuffers) close() {
 
 // header returns the header that a receive entry received.
 func (b *receiveBuffers) header(entry int32) []byte {
-	at := int(entry) * wire.HeaderSize
+	at := int(entry) * b.layout.header
 	return b.mem[at : at+wire.HeaderSize]
+}
+
+// headerSize returns the size of the headers that receives are posted for.
+func (b *receiveBuffers) headerSize() int {
+	if b.sealed {
+		return sealedHeaderSize
+	}
+	return wire.HeaderSize
 }
 
 // data returns the memory for the data of a receive entry, which follows the header.
@@ -111,8 +125,8 @@ func (b *receiveBuffers) data(entry int32) []byte {
 // answer returns the memory of an operation's answer, as an empty slice, and its offset in the
 // region.
 func (b *receiveBuffers) answer(index uint32) (place []byte, offset int) {
-	at := b.layout.answers + int(index)*wire.StatusResponseSize
-	return b.mem[at : at : at+wire.StatusResponseSize], at
+	at := b.layout.answers + int(index)*b.layout.answer
+	return b.mem[at : at : at+b.layout.answer], at
 }
 
 // authAnswer returns the memory of the parameters that answer AUTH, as an empty slice.

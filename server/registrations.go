@@ -17,7 +17,7 @@ type registrations struct {
 // register answers a REGISTER: it makes an open of the client's SMB session a file of this
 // connection. It ignores the flags of the open in the message.
 //
-// Source: [LWIO §File Registration] [OP-50i] [OP-52] [OP-52b] [OP-56] [OP-57] [OP-59] [LWIO claim 10] [LWIO claim 11]
+// Source: [LWIO §File Registration] [OP-50i] [OP-52] [OP-52b] [OP-56] [OP-57] [OP-59] [OP-114] [LWIO claim 10] [LWIO claim 11]
 func (r *registrations) register(o *op) {
 	c := r.c
 	f, status := r.newFile(o)
@@ -46,6 +46,10 @@ func (r *registrations) newFile(o *op) (*registeredFile, ntstatus.Status) {
 	}
 	if open.IsDir() {
 		return nil, ntstatus.FileIsADirectory
+	}
+	if !c.confidential() && (c.engine.encryption == EncryptionRequired || open.Share().RequireEncryption) {
+		c.engine.noise.Warn(c.log, "lwio: file refused: its share requires encryption, and the connection is not sealed", "share", open.Share().Name)
+		return nil, ntstatus.AccessDenied
 	}
 	granted := open.Granted()
 	f := &registeredFile{

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/seal"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -21,6 +22,9 @@ type sendQueue struct {
 	receives *receiveBuffers
 	count    *counters
 	fail     func(error) // ends the connection
+
+	sealer *seal.Sender // of a sealed connection, after AUTH; guarded by mu
+	noData seal.Descriptor
 
 	draining  atomic.Bool   // the connection ends once everything is answered
 	inUse     atomic.Int64  // initiator entries in use
@@ -41,6 +45,13 @@ func (q *sendQueue) init(f *fabric, b *receiveBuffers, count *counters, jobs *sy
 	q.fabric, q.receives, q.count, q.fail = f, b, count, fail
 	q.entries = f.layout.depth
 	q.held.sharedMemory, q.held.post, q.held.jobs = f.sharedMemory(), q.post, jobs
+}
+
+// seal makes q seal all answers but the answer to AUTH.
+func (q *sendQueue) seal(s *seal.Sender) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.sealer = s
 }
 
 // enqueue appends operations, takes back freed entries, and posts.
@@ -200,7 +211,7 @@ func (q *sendQueue) fillDataLocked(w *workRequests, o *op) bool {
 		region, offset := q.source(o)
 		r := q.addLocked(w, rdma.OpWrite, region, offset+o.data.sent, n)
 		r.Remote = to
-		if o.data.sent += n; o.data.left() == 0 && q.fabric.immediate && o.wantsImmediate() {
+		if o.data.sent += n; o.data.left() == 0 && q.fabric.immediate && q.sealer == nil && o.wantsImmediate() {
 			o.data.completes = true
 			q.count.immediate.Add(1)
 			r.Flags |= rdma.FlagImmediate
@@ -259,12 +270,31 @@ func (q *sendQueue) fillStatusLocked(w *workRequests, o *op) {
 	case o.data.completes: // the last RDMA write is the answer
 	case o.h.Interrupt():
 		wire.StatusResponse{Cookie: o.h.Cookie, Information: o.info, Status: uint32(o.status)}.AppendTo(place)
-		q.addLocked(w, rdma.OpSend, q.receives.region, offset, wire.StatusResponseSize).Flags |= rdma.FlagSolicitEvent
+		size := wire.StatusResponseSize
+		if q.sealer != nil && o.h.Opcode != wire.OpAuth {
+			size = q.sealLocked(place[:sealedAnswerSize], o)
+		}
+		q.addLocked(w, rdma.OpSend, q.receives.region, offset, size).Flags |= rdma.FlagSolicitEvent
 	default:
 		wire.IOStatusBlock{Information: o.info, Status: uint32(o.status)}.AppendTo(place)
 		r := q.addLocked(w, rdma.OpWrite, q.receives.region, offset, wire.IOStatusBlockSize)
 		r.Remote = rdma.RemoteAddr{Addr: o.h.IosVa, Token: rdma.RemoteToken(o.h.IosMh)}
 	}
+}
+
+// sealLocked seals an answer in place and returns its size.
+//
+// Source: [OP-114b]
+func (q *sendQueue) sealLocked(answer []byte, o *op) int {
+	d := o.sealed
+	if d == nil {
+		d = &q.noData
+	}
+	if err := q.sealer.Record(answer, d); err != nil {
+		clear(answer) // nothing goes out unsealed
+		q.fail(usedUp(err))
+	}
+	return len(answer)
 }
 
 // wantsImmediate reports whether immediate data of the last RDMA write completes o, instead of a

@@ -3,7 +3,6 @@ package server
 import (
 	"sync"
 
-	"lwio/internal/wire"
 	"lwio/rdma"
 )
 
@@ -95,7 +94,7 @@ func (w *workRequests) receive(b *receiveBuffers, entry int32) {
 	y := b.layout
 	n := len(w.recvSGEs)
 	w.recvSGEs = append(w.recvSGEs,
-		rdma.SGE{Region: b.region, Offset: int(entry) * wire.HeaderSize, Length: wire.HeaderSize},
+		rdma.SGE{Region: b.region, Offset: int(entry) * y.header, Length: b.headerSize()},
 		rdma.SGE{Region: b.region, Offset: y.data + int(entry)*y.dataSize, Length: b.room})
 	w.recvs = append(w.recvs, rdma.ReceiveRequest{ID: uint64(entry), SGL: w.recvSGEs[n:]})
 }

@@ -122,7 +122,7 @@ func TestMistakesShowNoPassword(t *testing.T) {
 		{"ls", typed + "?x=y"}, {"ls", "lwio://alice:topsecret@db1:x/data"}, {"cp", typed}, {"bench", "--bs", typed},
 		{"bench", "--timeout", typed}, {"proxy", "--listen", typed, "--to", typed}, {"--" + typed}, {"ls", "--" + typed},
 		{"serve", "--metrics", typed, "."}, {"serve", "--provider", typed, "."}, {"serve", "--config", typed},
-		{"serve", "--smb-encryption", typed, "."}, {"serve", "--smb-memory", typed, "."}, {"serve", "--user", typed, "."},
+		{"serve", "--encryption", typed, "."}, {"serve", "--smb-memory", typed, "."}, {"serve", "--user", typed, "."},
 	} {
 		r := runWith(t, "", nil, args...)
 		if r.code == exitOK || r.err == "" || strings.Contains(r.out+r.err, "topsecret") {

@@ -31,6 +31,7 @@ type serveOptions struct {
 	readOnly   bool
 	allowMD5   bool
 	encryption string
+	insecure   bool // --insecure-network
 	metrics    string
 	config     string
 	audit      string
@@ -67,7 +68,8 @@ the audit log again. Files with passwords or hashes must have mode 0600.`,
 	f.StringVar(&o.user, "user", "", "name of the only user")
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse every change")
 	f.BoolVar(&o.allowMD5, "allow-md5", false, "accept clients that sign with unkeyed MD5 only (no protection)")
-	f.StringVar(&o.encryption, "smb-encryption", server.EncryptionOffered.String(), "encryption of SMB: off, offered (each client chooses) or required; it does not cover RDMA")
+	f.StringVar(&o.encryption, "encryption", "", "encryption of SMB and RDMA: off, offered (each client chooses) or required (default offered on loopback, else required)")
+	f.BoolVar(&o.insecure, "insecure-network", false, "do not require encryption on an address that is not loopback: others on the network can read data, and change data of RDMA")
 	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics; it shows names of users and addresses of clients, without a password")
 	f.StringVar(&o.config, "config", "", "file in TOML with shares, users and rights")
 	f.StringVar(&o.audit, "audit", "", "file for the audit log, in JSON: logons, refusals, opens and changes of files; '-' is the standard error")
@@ -81,7 +83,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err err
 	if err != nil {
 		return err
 	}
-	encryption, err := encryptionOf(o.encryption)
+	encryption, err := o.chosenEncryption()
 	if err != nil {
 		return err
 	}
@@ -117,6 +119,9 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err err
 	if err != nil {
 		return err
 	}
+	if o.insecure && encryption != server.EncryptionRequired {
+		fmt.Fprintln(a.stderr, "warning: --insecure-network: others on the network can read all data of clients that do not encrypt, and change data of RDMA unnoticed")
+	}
 	l, err := net.Listen("tcp", o.listen)
 	if err != nil {
 		return errors.Join(err, srv.Close())
@@ -149,14 +154,43 @@ func (a *app) announce(s *service, addr net.Addr) error {
 	return nil
 }
 
-// encryptionOf returns the choice that --smb-encryption names.
+// isLoopback reports whether --listen names a loopback address.
+func (o *serveOptions) isLoopback() (bool, error) {
+	host, _, err := net.SplitHostPort(o.listen)
+	if err != nil {
+		return false, usagef("--listen %s: %w", o.listen, err)
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback(), nil
+}
+
+// chosenEncryption returns the encryption of the server. Beyond loopback less than required needs
+// --insecure-network.
+func (o *serveOptions) chosenEncryption() (server.Encryption, error) {
+	loopback, err := o.isLoopback()
+	switch {
+	case err != nil:
+		return 0, err
+	case o.encryption == "" && (loopback || o.insecure):
+		return server.EncryptionOffered, nil
+	case o.encryption == "":
+		return server.EncryptionRequired, nil
+	}
+	e, err := encryptionOf(o.encryption)
+	if err == nil && e != server.EncryptionRequired && !loopback && !o.insecure {
+		err = usagef("--listen %s --encryption %s: an address that is not loopback needs encryption, or --insecure-network", o.listen, e)
+	}
+	return e, err
+}
+
+// encryptionOf returns the choice that --encryption names.
 func encryptionOf(name string) (server.Encryption, error) {
 	for _, e := range []server.Encryption{server.EncryptionOff, server.EncryptionOffered, server.EncryptionRequired} {
 		if e.String() == name {
 			return e, nil
 		}
 	}
-	return 0, usagef("--smb-encryption %s: it is off, offered or required", name)
+	return 0, usagef("--encryption %s: it is off, offered or required", name)
 }
 
 // runServer serves until ctx ends and then drains requests in flight.

@@ -113,7 +113,7 @@ func TestShareNameComesFromTheArgument(t *testing.T) {
 	}
 }
 
-// --smb-encryption has three values, and offered is the default.
+// --encryption has three values.
 func TestServeRefusesUnknownEncryption(t *testing.T) {
 	for name, want := range map[string]server.Encryption{
 		"off": server.EncryptionOff, "offered": server.EncryptionOffered, "required": server.EncryptionRequired,
@@ -122,10 +122,37 @@ func TestServeRefusesUnknownEncryption(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
-	for _, name := range []string{"", "on", "Required"} {
-		r := run(t, exitUsage, "serve", "--listen", "127.0.0.1:0", "--smb-encryption", name, t.TempDir())
+	for _, name := range []string{"on", "Required"} {
+		r := run(t, exitUsage, "serve", "--listen", "127.0.0.1:0", "--encryption", name, t.TempDir())
 		if !strings.Contains(r.err, "off, offered or required") {
 			t.Errorf("%q: %s", name, r.err)
+		}
+	}
+}
+
+// Encryption is required beyond loopback, unless --insecure-network is given.
+func TestServeRequiresEncryptionBeyondLoopback(t *testing.T) {
+	for _, tt := range []struct {
+		listen, encryption string
+		insecure           bool
+		want               server.Encryption
+		refused            bool
+	}{
+		{"127.0.0.1:0", "", false, server.EncryptionOffered, false},
+		{"[::1]:0", "off", false, server.EncryptionOff, false},
+		{"localhost:0", "required", false, server.EncryptionRequired, false},
+		{"0.0.0.0:0", "", false, server.EncryptionRequired, false},
+		{"192.0.2.1:445", "required", false, server.EncryptionRequired, false},
+		{":445", "offered", false, 0, true},
+		{"db1:445", "off", false, 0, true},
+		{"0.0.0.0:0", "", true, server.EncryptionOffered, false},
+		{"0.0.0.0:0", "off", true, server.EncryptionOff, false},
+		{"0.0.0.0", "", false, 0, true},
+	} {
+		o := serveOptions{listen: tt.listen, encryption: tt.encryption, insecure: tt.insecure}
+		got, err := o.chosenEncryption()
+		if (err != nil) != tt.refused || err == nil && got != tt.want {
+			t.Errorf("%+v: %v, %v", tt, got, err)
 		}
 	}
 }

@@ -3,7 +3,7 @@ package wire
 // The codes of the options of AUTH_PARAMS. From 0x80 they are extensions of this
 // implementation; unknown ones are skipped by their length.
 //
-// Source: [LWIO §Connection Authentication], [OP-46], [OP-46b], [OP-46c], [OP-112]
+// Source: [LWIO §Connection Authentication], [OP-46], [OP-46b], [OP-46c], [OP-112], [OP-114b]
 const (
 	optionEnd             = 0
 	optionKey             = 1
@@ -12,6 +12,7 @@ const (
 	optionKeyed           = 0x80
 	optionPreviousSession = 0x81
 	optionBinding         = 0x82
+	optionSeal            = 0x83
 )
 
 const (
@@ -46,6 +47,8 @@ func optionSize(code uint8) (size int, known bool) {
 		return nonceSize + macSize, true
 	case optionBinding:
 		return BindingSize, true
+	case optionSeal:
+		return 1, true
 	}
 	return 0, false
 }
@@ -65,6 +68,9 @@ func (p *AuthParams) appendOptions(b []byte) []byte {
 	}
 	if p.Binding != nil {
 		b = append(append(b, optionBinding, BindingSize), p.Binding[:]...)
+	}
+	if p.Seal != 0 {
+		b = append(b, optionSeal, 1, byte(p.Seal))
 	}
 	if p.Keyed != nil {
 		b = append(append(b, optionKeyed, nonceSize+macSize), p.Keyed.Nonce[:]...)
@@ -91,6 +97,8 @@ func (p *AuthParams) setOption(code uint8, value []byte) {
 		p.PreviousSessionID = (*[8]byte)(append([]byte(nil), value...))
 	case optionBinding:
 		p.Binding = (*[BindingSize]byte)(append([]byte(nil), value...))
+	case optionSeal:
+		p.Seal = SealSuites(value[0])
 	}
 }
 

@@ -16,9 +16,9 @@ const authFixedSize = 30
 //	30 options: code u8, length u8, value; the last is the code 0 alone
 //
 // An option that is nil is absent. AppendTo writes them in the order Key, SessionID,
-// PreviousSessionID, Binding, Keyed, Signature; receivers take any order.
+// PreviousSessionID, Binding, Seal, Keyed, Signature; receivers take any order.
 //
-// Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-46b], [OP-46c], [OP-50b], [OP-112]
+// Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-46b], [OP-46c], [OP-50b], [OP-112], [OP-114b]
 type AuthParams struct {
 	RevID uint16
 	// Endian is the size of the sender's pointers, in bytes. [OP-13]
@@ -53,6 +53,9 @@ type AuthParams struct {
 	PreviousSessionID *[8]byte
 	// Binding names the connection; see ConnectionStart. Option 0x82.
 	Binding *[BindingSize]byte
+	// Seal has the suites that the client offers, or the suite that the server chose; 0 for none.
+	// Option 0x83.
+	Seal SealSuites
 }
 
 // AppendTo appends the parameters to b, options included. Signatures are encoded

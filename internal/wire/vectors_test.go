@@ -9,4 +9,8 @@ const (
 	kdfVector = "ae0529c33f1ddbf4af03f5d266119e8ec95eb2e76aff528b01f9c254c9dbb794"
 	// bindingVector is the binding of the ConnectionStart of startRows over "iwarp".
 	bindingVector = "fa11e77f08dbcd0afad2c976818e3fb84a0b3a5f470112d4746cdb6004c767a2"
+	// sealVectorC and sealVectorS are the keys of a sealed connection, of the client and of the
+	// server, with the key kdfVector, the client's nonce F1 00 … 00 F2 and bindingVector.
+	sealVectorC = "9d8670aedb3bf0a8b420acf842176a61"
+	sealVectorS = "060eb728b8a20453a97420405b7e09f9"
 )

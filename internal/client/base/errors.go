@@ -96,9 +96,6 @@ var (
 	ErrLWIOOff error = offError{}
 	// ErrOtherHost: the provider works within one host, and the server is on another one.
 	ErrOtherHost = errors.New("the server is on another host")
-	// ErrNotConfidential: encryption is required, and others on the network can read the data of
-	// the provider. [OP-114]
-	ErrNotConfidential = errors.New("encryption is required, and the provider does not encrypt")
 )
 
 // ErrClientClosed is the error of a call on a closed client, or on a file of it.

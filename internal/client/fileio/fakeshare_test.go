@@ -144,6 +144,8 @@ func (s *fakeSession) OpenPipe(context.Context, string) (handshake.Pipe, error) 
 	return &fakePipe{s}, nil
 }
 
+func (s *fakeSession) Encrypted() bool { return false }
+
 func (s *fakeSession) ApplicationKey() ([]byte, bool) { return s.appKey, s.appKey != nil }
 
 func (s *fakeSession) Close(ctx context.Context) error {

@@ -2,8 +2,10 @@ package fileio
 
 import (
 	"context"
+	"math"
 
 	"lwio/internal/client/rdmaconn"
+	"lwio/internal/client/segments"
 	"lwio/rdma"
 )
 
@@ -34,6 +36,8 @@ func (o *operation) gone() error {
 func (o *operation) reach(ctx context.Context, cn *rdmaconn.Conn) (err error) {
 	small, access := cn.Limits.CopyThreshold, rdma.AccessRemoteWrite
 	switch {
+	case o.write && cn.Sealed():
+		small, access = math.MaxInt, 0 // sealing copies
 	case o.write:
 		small, access = rdmaconn.CopyWrite, 0
 	case o.of != nil && o.of.segs == nil:
@@ -48,6 +52,10 @@ func (o *operation) reach(ctx context.Context, cn *rdmaconn.Conn) (err error) {
 			o.shared, err = o.plain.regionOn(ctx, cn)
 		}
 	case o.same:
+	case o.segs != nil && !o.write && cn.Sealed():
+		if o.mr == nil {
+			o.mr, err = cn.Adapter.RegisterMemory(ctx, o.rest(cn), access)
+		}
 	case o.segs != nil:
 		if o.list.parts == nil {
 			if err = o.list.register(ctx, cn, o.segs, access); err == nil {
@@ -59,12 +67,44 @@ func (o *operation) reach(ctx context.Context, cn *rdmaconn.Conn) (err error) {
 		if o.leased, o.at, err = cn.RegionOf(ctx, o.p, o.buf); err == nil && o.leased == nil && len(o.p) > small {
 			o.mr, err = cn.Adapter.RegisterMemory(ctx, o.p, access)
 		}
-	case len(o.p) > small && o.of != nil && (o.of.on == nil || o.of.on == cn):
+	case len(o.p) > small && o.of != nil && !cn.Sealed() && (o.of.on == nil || o.of.on == cn):
 		err = o.share(ctx, cn, access)
 	case len(o.p) > small:
 		o.mr, err = cn.Adapter.RegisterMemory(ctx, o.p, access)
 	}
 	return err
+}
+
+// rest returns the memory of the next request of a vectored read that goes to one segment at a time.
+func (o *operation) rest(cn *rdmaconn.Conn) []byte {
+	return segments.Part(o.segs, o.done, o.limit(cn, o.done))[0]
+}
+
+// open closes the memory of a read of n bytes to the server, and opens the data in it. On a plain
+// connection it does nothing.
+//
+// Errors: the error of the connection, which ends.
+//
+// Source: [OP-114b]
+func (o *operation) open(n int) error {
+	cn := o.on
+	if !cn.Sealed() || n == 0 {
+		return nil
+	}
+	p := o.p
+	if o.segs != nil {
+		p = segments.Part(o.segs, o.done, n)[0]
+	} else {
+		p = p[o.done:]
+	}
+	if o.mr != nil {
+		if err := o.mr.Close(); err != nil {
+			cn.Fail(err)
+			return cn.Err()
+		}
+		o.mr = nil
+	}
+	return cn.Open(&o.Ticket, p[:n])
 }
 
 // share uses the registration of the operation that o is a part of. The first part makes it.

@@ -99,7 +99,7 @@ func (o *operation) limit(cn *rdmaconn.Conn, at int) int {
 		return min(left, cn.Limits.Read)
 	case o.write:
 		return segments.Fit(o.segs, at, cn.Limits.Gather, cn.Limits.Write)
-	case o.byPages(at):
+	case o.byPages(at) && !cn.Sealed():
 		n := min(left, o.page*min(maxRegions, cn.Limits.Write/wire.RDMARegionSize))
 		return n - n%o.f.sector()
 	}
@@ -220,6 +220,11 @@ func (o *operation) take() error {
 	switch {
 	case !o.write:
 		n, err = readResult(o.ios)
+		if err == nil {
+			if err = o.open(n); err != nil {
+				n = 0
+			}
+		}
 	case o.ios.Status != 0:
 		n, err = 0, rdmaconn.StatusError(o.ios.Status)
 	case n < o.n:

@@ -109,6 +109,9 @@ func (o *operation) vectored(s *rdmaconn.Request, h *wire.Header, data *rdmaconn
 		*h = wire.NewVecWrite(o.fid, uint64(off), uint32(o.n), rdmaconn.ProtocolPage)
 		data.Gather = s.Gather()
 		o.list.each(o.done, o.n, o.n, func(g rdma.SGE) { data.Gather = append(data.Gather, g) })
+	case o.on.Sealed():
+		to := o.mr.RemoteAddr()
+		*h = wire.NewRead(o.fid, uint64(off), wire.RDMARegion{DataVa: to.Addr, DataMh: uint32(to.Token), Length: uint32(o.n)})
 	case o.byPages(o.done):
 		body := s.Body()
 		o.list.each(o.done, o.n, o.page, func(g rdma.SGE) {

@@ -77,6 +77,15 @@ func (a *Association) Auth(cookie uint64, p *wire.AuthParams, room rdma.RemoteAd
 	return &Auth{h, body, a, p, allowMD5}, wire.SignMD5(body)
 }
 
+// SealKeys returns the keys of a sealed connection: of the messages of the client, and of the server.
+// Precondition: the AUTH has a keyed signature and is bound to its connection.
+//
+// Source: [OP-114b]
+func (m *Auth) SealKeys() (client, server [wire.SealKeySize]byte) {
+	nonce, binding := m.sent.Keyed.Nonce, *m.sent.Binding
+	return wire.DeriveSealKey(m.assoc.authKey, wire.RoleClient, nonce, binding), wire.DeriveSealKey(m.assoc.authKey, wire.RoleServer, nonce, binding)
+}
+
 // Check reads the server's parameters, and checks that it is the server that was
 // negotiated with. b must be memory that the server can no longer write to.
 //

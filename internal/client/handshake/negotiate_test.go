@@ -49,6 +49,8 @@ func (s *server) OpenPipe(_ context.Context, name string) (Pipe, error) {
 	return s, nil
 }
 
+func (s *server) Encrypted() bool { return false }
+
 func (s *server) ApplicationKey() ([]byte, bool) { return s.appKey, s.appKey != nil }
 
 func (s *server) Transact(_ context.Context, in []byte, maxOut int) ([]byte, error) {

@@ -235,7 +235,7 @@ func (c *Set) connectTo(ctx context.Context, r *Path, assoc *handshake.Associati
 	cn, err := rdmaconn.DialConn(ctx, p, remote, rdmaconn.ConnConfig{
 		Owner:   r,
 		Credits: c.Cfg.Credits, CopyThreshold: c.Cfg.CopyThreshold, ReadSize: c.Cfg.MaxReadSize, Window: c.Cfg.MaxRdmaWindowSize,
-		Timeout: c.Cfg.Timeout, Mode: c.Cfg.Completion, Counts: &c.Counts, Confidential: c.Cfg.RequireEncryption,
+		Timeout: c.Cfg.Timeout, Mode: c.Cfg.Completion, Counts: &c.Counts, Seal: c.Cfg.RequireEncryption || c.Smb.Encrypted(),
 	})
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"lwio/internal/client/base"
+	"lwio/internal/seal"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -19,6 +20,7 @@ type receiver struct {
 	credits  *credits
 	status   *statusBlocks
 	send     *sendQueue
+	sealed   *sealing
 	life     *lifecycle
 	count    *traffic
 	counts   *base.Counts
@@ -55,7 +57,7 @@ func (r *receiver) take(n int) error {
 		if c.Op != rdma.OpReceive {
 			continue
 		}
-		a, err := r.decode(c)
+		a, err := r.decode(c, len(answers))
 		if err != nil {
 			return err
 		}
@@ -76,17 +78,50 @@ func (r *receiver) take(n int) error {
 	d := &b.delivery
 	d.r, d.at = r, r.count.now()
 	defer d.handOver()
-	for _, a := range answers {
-		if err := r.deliver(a, d); err != nil {
+	for i, a := range answers {
+		if err := r.deliver(a, r.descriptor(i), d); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// decode reads one completion: a status message, or the immediate data of a read that succeeded
-// in full. [OP-85]
-func (r *receiver) decode(c *rdma.Result) (wire.StatusResponse, error) {
+// descriptor returns the descriptor of the data of answer i of a batch; nil on a plain connection.
+func (r *receiver) descriptor(i int) *seal.Descriptor {
+	if r.sealed.in == nil {
+		return nil
+	}
+	return &r.sealed.descriptors[i]
+}
+
+// decodeSealed reads a message of a sealed connection, answer i of a batch. The first, which answers
+// AUTH, is plain.
+//
+// Source: [OP-114b]
+func (r *receiver) decodeSealed(c *rdma.Result, i int) (wire.StatusResponse, error) {
+	d := r.descriptor(i)
+	*d = seal.Descriptor{}
+	at, private := r.receives.sge(c.ID), &r.sealed.private
+	b := private[:copy(private[:], at.Region.Bytes()[at.Offset:][:c.Bytes])]
+	if !r.sealed.answered {
+		r.sealed.answered = true
+		return wire.DecodeStatusResponse(b)
+	}
+	if c.HasImmediate || len(b) != sealedStatus {
+		return wire.StatusResponse{}, base.ProtocolError("the server sent %d bytes where a sealed status has %d", c.Bytes, sealedStatus)
+	}
+	if err := r.sealed.open(b, d); err != nil {
+		return wire.StatusResponse{}, err
+	}
+	return wire.DecodeStatusResponse(b[:wire.StatusResponseSize])
+}
+
+// decode reads one completion, answer i of a batch: a status message, or the immediate data of a read
+// that succeeded in full. [OP-85]
+func (r *receiver) decode(c *rdma.Result, i int) (wire.StatusResponse, error) {
+	if r.sealed.in != nil {
+		return r.decodeSealed(c, i)
+	}
 	if c.HasImmediate {
 		return r.fromImmediate(c.Immediate)
 	}
@@ -110,8 +145,9 @@ func (r *receiver) fromImmediate(v uint32) (wire.StatusResponse, error) {
 	return wire.StatusResponse{}, base.ProtocolError("the server completed a read that was never sent")
 }
 
-// deliver gives a status message to the request that it answers.
-func (r *receiver) deliver(a wire.StatusResponse, d *delivery) error {
+// deliver gives a status message to the request that it answers. sealed describes the data that goes
+// with it on a sealed connection, and is nil on others.
+func (r *receiver) deliver(a wire.StatusResponse, sealed *seal.Descriptor, d *delivery) error {
 	if a.Cookie == 0 {
 		return r.credits.delta(a)
 	}
@@ -132,6 +168,12 @@ func (r *receiver) deliver(a wire.StatusResponse, d *delivery) error {
 			return base.ProtocolError("the server sent a message for a request that asked for a status block")
 		}
 		if s.settle(w) {
+			if sealed != nil {
+				if err := s.accept(sealed, a); err != nil {
+					s.kill()
+					return err
+				}
+			}
 			return r.settled(s, w.state(), wire.IOStatusBlock{Information: a.Information, Status: a.Status}, d)
 		}
 	}

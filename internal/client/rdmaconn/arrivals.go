@@ -5,6 +5,7 @@ import (
 
 	"lwio/internal/client/barrier"
 	"lwio/internal/poller"
+	"lwio/internal/seal"
 	"lwio/internal/wire"
 )
 
@@ -31,10 +32,11 @@ type Ticket struct {
 	Owner operation
 	To    *Arrivals
 
-	request    *Request // in flight, or nil
-	generation uint64   // of request
-	pace       *pace    // delays of requests of this kind and size; nil if none are measured
-	polled     bool     // the answer is a status block
+	request    *Request        // in flight, or nil
+	generation uint64          // of request
+	pace       *pace           // delays of requests of this kind and size; nil if none are measured
+	polled     bool            // the answer is a status block
+	sealed     seal.Descriptor // of the data of a read on a sealed connection
 	late       atomic.Bool
 	next       *Ticket // the ticket that came back just before this one
 }

@@ -9,6 +9,7 @@ import (
 	"lwio/internal/client/base"
 	"lwio/internal/client/handshake"
 	"lwio/internal/ntstatus"
+	"lwio/internal/seal"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -70,10 +71,13 @@ func (c *Conn) Authenticate(ctx context.Context, a *handshake.Association, prev 
 		c.Release(s)
 		return err
 	}
-	auth, err := a.Auth(s.cookie(), c.clientParams(prev), mr.RemoteAddr(), on, allowMD5)
+	auth, err := a.Auth(s.cookie(), c.clientParams(prev), mr.RemoteAddr(), on, allowMD5 && !c.sealing.wanted)
 	if err != nil {
 		c.Release(s)
 		return err
+	}
+	if c.sealing.wanted {
+		c.beginSealing(auth)
 	}
 	ios, err := c.control(ctx, s, &auth.Header, auth.Body)
 	if err != nil {
@@ -96,7 +100,19 @@ func (c *Conn) Authenticate(ctx context.Context, a *handshake.Association, prev 
 	if err != nil {
 		return HandshakeError(err)
 	}
-	return c.adopt(&p, prev)
+	if c.sealing.wanted && p.Seal != wire.SealAES128GCM {
+		return errNotSealed
+	}
+	return c.adopt(ctx, &p, prev)
+}
+
+// beginSealing makes the connection a sealed one, from the message after AUTH on.
+func (c *Conn) beginSealing(auth *handshake.Auth) {
+	c.progress.mu.Lock()
+	defer c.progress.mu.Unlock()
+	c.send.mu.Lock()
+	defer c.send.mu.Unlock()
+	c.sealing.begin(auth)
 }
 
 // clientParams describes this side.
@@ -106,6 +122,9 @@ func (c *Conn) clientParams(prev *Conn) *wire.AuthParams {
 		MaxRdmaWindowSize: min(uint32(c.cfg.Window), c.info.MaxTransferLength),
 		MaxSendBufferSize: announcedSend, MaxRecvBufferSize: wire.StatusResponseSize,
 		HeaderSize: wire.HeaderSize, Credits: uint16(len(c.table.entries)),
+	}
+	if c.sealing.wanted {
+		p.Seal = wire.SealAES128GCM
 	}
 	if prev != nil {
 		p.BaseSequence = uint16(prev.send.nextNumber())
@@ -118,8 +137,11 @@ func (c *Conn) clientParams(prev *Conn) *wire.AuthParams {
 // READ. The messages go on with the numbers of the connection before.
 //
 // Source: [OP-6], [OP-21], [OP-60], [OP-61], [OP-61b], [OP-112]
-func (c *Conn) adopt(p *wire.AuthParams, prev *Conn) error {
+func (c *Conn) adopt(ctx context.Context, p *wire.AuthParams, prev *Conn) error {
 	most := int(min(c.info.MaxTransferLength, maxServerSize))
+	if c.sealing.wanted {
+		most -= seal.Overhead
+	}
 	write := int(min(p.MaxRecvBufferSize, maxServerSize))
 	if p.Keyed == nil {
 		// A server that follows the text alone has posted exactly that size for header and data.
@@ -134,6 +156,11 @@ func (c *Conn) adopt(p *wire.AuthParams, prev *Conn) error {
 	}
 	if c.Limits.Read < 1 || c.Limits.Write < 1 {
 		return base.ProtocolError("the server takes writes of %d bytes and reads of %d", c.Limits.Write, c.Limits.Read)
+	}
+	if c.sealing.wanted {
+		if err := c.sealing.allocate(ctx, c.Adapter, c.table.entries, c.Limits.Write); err != nil {
+			return err
+		}
 	}
 	c.Limits.Same = maxSame(p, c.Limits.Write)
 	c.send.seq = uint64(p.BaseSequence)

@@ -67,6 +67,9 @@ func (t *BufferTable) Register(ctx context.Context, cn *Conn) error {
 }
 
 func (t *BufferTable) registerLocked(ctx context.Context, b *Buffer, cn *Conn) error {
+	if cn.Sealed() {
+		return nil // its parts are registered for a request: a Buffer would be open to the network for long
+	}
 	if err := cn.Pin(); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lwio/internal/client/base"
+	"lwio/internal/wire"
 	"lwio/rdma"
 )
 
@@ -26,7 +27,7 @@ type ConnConfig struct {
 	Counts        *base.Counts
 	Credits       int // messages in flight to ask for
 	Mode          base.CompletionMode
-	Confidential  bool // refuse a provider that is not confidential
+	Seal          bool // seal the connection, unless the provider is confidential
 	CopyThreshold int  // bytes of a read that goes through the memory of the connection
 	ReadSize      int  // bytes of one READ
 	Window        int  // bytes of one RDMA write of the server
@@ -75,6 +76,7 @@ type Conn struct {
 	send     sendQueue
 	status   statusBlocks
 	answers  receiver
+	sealing  sealing
 	progress progress
 	buffers  buffers
 	count    traffic
@@ -86,11 +88,16 @@ type Conn struct {
 func (c *Conn) compose() {
 	c.count.born = time.Now()
 	c.lifecycle.init(c.Fabric, c.progress.poller.WakePoller)
-	c.status.mode, c.status.ordered = c.cfg.Mode, c.info.Caps.Has(rdma.CapInOrderPlacement)
-	c.receives.qp, c.receives.mr = c.qp, &c.memory.recvMR
+	c.sealing.wanted = c.cfg.Seal && !c.info.Caps.Has(rdma.CapConfidential)
+	c.status.mode, c.status.ordered = c.cfg.Mode, c.info.Caps.Has(rdma.CapInOrderPlacement) && !c.sealing.wanted
+	c.memory.statusSize = wire.StatusResponseSize
+	if c.sealing.wanted {
+		c.memory.statusSize = sealedStatus
+	}
+	c.receives.qp, c.receives.mr, c.receives.size = c.qp, &c.memory.recvMR, c.memory.statusSize
 	s := &c.send
 	s.qp, s.life, s.memory, s.table, s.status = c.qp, &c.lifecycle, &c.memory, &c.table, &c.status
-	s.count, s.single, s.counts, s.reason = &c.count, &c.progress.single, c.cfg.Counts, c.reason
+	s.count, s.single, s.counts, s.reason, s.sealed = &c.count, &c.progress.single, c.cfg.Counts, c.reason, &c.sealing
 	s.direct = c.info.Caps.Has(rdma.CapDirectAlloc)
 	if c.info.Caps.Has(rdma.CapImmediate) {
 		s.immediates = math.MaxUint32
@@ -99,7 +106,7 @@ func (c *Conn) compose() {
 	k.table, k.receives, k.send, k.status, k.life = &c.table, &c.receives, &c.send, &c.status, &c.lifecycle
 	r := &c.answers
 	r.provider, r.qp, r.table, r.receives, r.credits = c.Fabric, c.qp, &c.table, &c.receives, &c.credits
-	r.status, r.send, r.life, r.count, r.counts = &c.status, &c.send, &c.lifecycle, &c.count, c.cfg.Counts
+	r.status, r.send, r.life, r.count, r.counts, r.sealed = &c.status, &c.send, &c.lifecycle, &c.count, c.cfg.Counts, &c.sealing
 	w := &c.watchdog
 	w.timeout, w.table, w.answers, w.credits, w.life, w.count = c.cfg.Timeout, &c.table, &c.answers, &c.credits, &c.lifecycle, &c.count
 	p := &c.progress
@@ -115,10 +122,6 @@ func DialConn(ctx context.Context, p rdma.Provider, remote rdma.Addr, cfg ConnCo
 	a, err := p.OpenAdapter(ctx, netip.Addr{})
 	if err != nil {
 		return nil, err
-	}
-	if cfg.Confidential && !a.Info().Caps.Has(rdma.CapConfidential) {
-		a.Close()
-		return nil, base.ErrNotConfidential
 	}
 	c := &Conn{Owner: cfg.Owner, Fabric: p.Name(), Remote: remote, Adapter: a, cfg: cfg, info: a.Info()}
 	if err := c.setUp(ctx); err != nil {
@@ -221,6 +224,7 @@ func (c *Conn) tearDown() {
 		s.kill()
 	}
 	c.memory.close()
+	c.sealing.close()
 	c.cq.Close()
 	c.buffers.tearDown(c.Adapter)
 }
@@ -228,7 +232,10 @@ func (c *Conn) tearDown() {
 // Transport describes the connection.
 func (c *Conn) Transport() base.Transport {
 	reason := "authenticated with the key of the SMB session"
-	if !c.keyed {
+	switch {
+	case c.sealing.wanted:
+		reason += ", and sealed with AES-128-GCM"
+	case !c.keyed:
 		reason = "authenticated without a key: the server signs with MD5 alone"
 	}
 	return base.Transport{Name: c.Fabric, Addr: c.Remote.String(), Keyed: c.keyed, Reason: reason, Skipped: c.Skipped}

@@ -173,7 +173,7 @@ func answer(t testing.TB, c *Conn, list ...wire.StatusResponse) {
 	t.Helper()
 	d := delivery{r: &c.answers}
 	for _, a := range list {
-		if err := c.answers.deliver(a, &d); err != nil {
+		if err := c.answers.deliver(a, nil, &d); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -275,8 +275,9 @@ func (k *credits) answered(s *Request, ios wire.IOStatusBlock) error {
 // receiveQueue has the places of the status messages that the server may send. Safe for
 // concurrent use.
 type receiveQueue struct {
-	qp rdma.QueuePair
-	mr *rdma.MemoryRegion // of the places
+	qp   rdma.QueuePair
+	mr   *rdma.MemoryRegion // of the places
+	size int                // bytes of a place
 
 	mu     sync.Mutex // guards the following fields
 	posted int        // receives in the queue or being handled
@@ -315,5 +316,5 @@ func (r *receiveQueue) retire(id uint64) {
 
 // sge is the memory of a place.
 func (r *receiveQueue) sge(id uint64) rdma.SGE {
-	return rdma.SGE{Region: *r.mr, Offset: int(id) * wire.StatusResponseSize, Length: wire.StatusResponseSize}
+	return rdma.SGE{Region: *r.mr, Offset: int(id) * r.size, Length: r.size}
 }

@@ -81,7 +81,7 @@ func answerCredits(t *rapid.T, c *Conn, pair *fakePair, n int) {
 		} else if c.credits.retires(a.Cookie) {
 			t.Fatal("the receive of a growth would not be posted again")
 		}
-		if err := c.answers.deliver(a, &d); err != nil {
+		if err := c.answers.deliver(a, nil, &d); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -105,7 +105,7 @@ func TestCreditChangesThatBreakTheRules(t *testing.T) {
 				return nil
 			}
 			d := delivery{r: &c.answers}
-			return c.answers.deliver(messageFor(c.qp.(*fakePair).sent()[0], 0, 5), &d)
+			return c.answers.deliver(messageFor(c.qp.(*fakePair).sent()[0], 0, 5), nil, &d)
 		},
 	} {
 		c, _ := newFake(4, base.Interrupt, 0)
@@ -197,7 +197,7 @@ func TestWakeUpRefused(t *testing.T) {
 		t.Fatal("no INTERRUPT")
 	}
 	d := delivery{r: &c.answers}
-	if err := c.answers.deliver(messageFor(pair.sent()[0], 0, 7), &d); !errors.Is(err, base.ErrProtocol) {
+	if err := c.answers.deliver(messageFor(pair.sent()[0], 0, 7), nil, &d); !errors.Is(err, base.ErrProtocol) {
 		t.Error(err)
 	}
 }

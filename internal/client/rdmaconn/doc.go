@@ -15,6 +15,7 @@
 //   - progress: which goroutine takes completions, and how it waits.
 //   - watchdog: the time limits of requests.
 //   - lifecycle: the first failure, and the goroutines that hold up the teardown.
+//   - sealing: the keys and the memory of a sealed connection; opens answers, and seals messages.
 //   - messageMemory, buffers: registered memory of messages, and of Buffers.
 //   - traffic: the counters that the components share.
 //
@@ -35,6 +36,10 @@
 // request to settling owns it: it has the answer, or it takes the request back for an operation
 // that leaves or whose time is up. A request that is abandoned keeps its entry, and with it the
 // memory that a late answer may touch, until the answer is there or the connection is gone.
+//
+// On a sealed connection all answers are messages. The memory for the data of a read is closed to the
+// server before the operation opens the data, and Buffers are registered for a request, like other
+// memory.
 //
 // How the answer comes is fixed when the request is posted: as a message, which ends a sleep on the
 // completion queue, or as a status block in memory that is polled ([base.CompletionMode]).

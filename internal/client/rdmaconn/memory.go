@@ -28,6 +28,7 @@ type messageMemory struct {
 	sendMR, recvMR, bounceMR, statusMR rdma.MemoryRegion
 
 	sendSize, bounceSize, readSize int // bytes of one entry, and of its longest small read
+	statusSize                     int // bytes of a status message
 	blocks                         []byte
 }
 
@@ -35,7 +36,7 @@ type messageMemory struct {
 // close must be called too.
 func (m *messageMemory) allocate(ctx context.Context, a rdma.Adapter, n, smallRead int) (err error) {
 	m.sendSize, m.bounceSize, m.readSize = headerSize+CopyWrite, (smallRead+bounceAlign-1)/bounceAlign*bounceAlign, smallRead
-	recv, send, bounce := (n+1)*wire.StatusResponseSize, n*m.sendSize, n*m.bounceSize
+	recv, send, bounce := (n+1)*m.statusSize, n*m.sendSize, n*m.bounceSize
 	statusAt := (bounce + wire.IOStatusBlockSize - 1) / wire.IOStatusBlockSize * wire.IOStatusBlockSize
 	exposed := statusAt + n*wire.IOStatusBlockSize
 	if m.own, err = a.Alloc(ctx, recv+send); err != nil {

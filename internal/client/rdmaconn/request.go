@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"lwio/internal/client/barrier"
+	"lwio/internal/seal"
 	"lwio/rdma"
 )
 
@@ -65,6 +66,11 @@ type Request struct {
 	ticket *Ticket        // of the operation that waits, or nil
 	buffer *BufferRegion  // that a read goes to or a write is gathered from, or nil
 	epoch  *barrier.Epoch // of a write that was given up
+
+	// The message on a sealed connection, until it is posted: source is its data, in parts.
+	source   [][]byte
+	outgoing seal.Descriptor
+	staged   bool
 
 	sges   []rdma.SGE // of the message, from the queue to the post
 	send   []byte     // header and, for small writes, data

@@ -35,6 +35,7 @@ type sendQueue struct {
 	single *atomic.Bool // the program has one processor
 	counts *base.Counts
 	reason func(error) error // prefers the connector's error
+	sealed *sealing
 
 	immediates uint32 // all ones if the adapter takes immediate data, else 0 [OP-86]
 	direct     bool   // a post costs no system call
@@ -160,18 +161,13 @@ func (q *sendQueue) addLocked(s *Request, h *wire.Header, data *Payload, as requ
 		h.Sequence, s.number = uint16(q.seq), q.seq
 		q.seq++
 	}
-	msg := append(h.AppendTo(s.send[:0]), data.Copied...)
-	s.sges[0] = rdma.SGE{Region: q.memory.sendMR, Offset: s.sendAt, Length: len(msg)}
-	sgl := s.sges[:1]
-	if data.Region != nil {
-		s.sges[1] = rdma.SGE{Region: data.Region, Offset: data.Offset, Length: data.Length}
-		sgl = s.sges[:2]
-	}
-	if data.Gather != nil {
-		sgl = s.sges[:1+len(data.Gather)]
-	}
 	req := q.nextLocked()
-	req.ID, req.SGL, req.Flags = uint64(s.index), sgl, 0
+	req.ID, req.Flags = uint64(s.index), 0
+	if q.sealed.out != nil && h.Opcode != wire.OpAuth {
+		q.sealed.stage(s, h, data)
+	} else {
+		req.SGL = q.gather(s, h, data)
+	}
 	if q.sends++; q.sends%signalEvery != 0 {
 		req.Flags = rdma.FlagSilentSuccess
 	}
@@ -193,6 +189,29 @@ func (q *sendQueue) addLocked(s *Request, h *wire.Header, data *Payload, as requ
 		q.freshPolled = someRequests{}
 		q.freshPolled.add(s.index)
 	}
+}
+
+// gather makes the plain message of entry s, and returns its parts.
+func (q *sendQueue) gather(s *Request, h *wire.Header, data *Payload) []rdma.SGE {
+	msg := append(h.AppendTo(s.send[:0]), data.Copied...)
+	s.sges[0] = rdma.SGE{Region: q.memory.sendMR, Offset: s.sendAt, Length: len(msg)}
+	switch {
+	case data.Gather != nil:
+		return s.sges[:1+len(data.Gather)]
+	case data.Region != nil:
+		s.sges[1] = rdma.SGE{Region: data.Region, Offset: data.Offset, Length: data.Length}
+		return s.sges[:2]
+	}
+	return s.sges[:1]
+}
+
+// postBatch posts the batch, and seals it before on a sealed connection.
+func (q *sendQueue) postBatch() error {
+	if q.sealed.out != nil {
+		return q.sealed.post(q)
+	}
+	_, err := q.qp.Post(q.batch)
+	return err
 }
 
 // nextLocked adds a send to the queue. It may be an earlier one: the sends of a connection differ
@@ -267,7 +286,7 @@ func (q *sendQueue) flushLocked() {
 		q.queue, q.batch = q.batch[:0], q.queue
 		q.round++
 		q.mu.Unlock()
-		if _, err := q.qp.Post(q.batch); err != nil {
+		if err := q.postBatch(); err != nil {
 			q.life.Fail(q.reason(err))
 		}
 		q.mu.Lock()

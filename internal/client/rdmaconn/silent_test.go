@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lwio/internal/client/base"
+	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 	"lwio/rdma/shm"
@@ -120,7 +121,7 @@ func TestExposedMemoryIsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer a.Close()
-		var m messageMemory
+		m := messageMemory{statusSize: wire.StatusResponseSize}
 		defer m.close()
 		if err := m.allocate(t.Context(), a, 8, 1000); err != nil {
 			t.Fatal(err)

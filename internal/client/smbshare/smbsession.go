@@ -84,6 +84,11 @@ func (s *smbSession) OpenPipe(ctx context.Context, name string) (handshake.Pipe,
 	return p, nil
 }
 
+// Encrypted reports whether the messages of the session are encrypted.
+//
+// Source: [OP-114]
+func (s *smbSession) Encrypted() bool { return s.s.Encryption() != "" }
+
 // ApplicationKey returns the application key of the session.
 func (s *smbSession) ApplicationKey() ([]byte, bool) {
 	key := s.s.ApplicationKey()

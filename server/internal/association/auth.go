@@ -83,6 +83,21 @@ func (a *Association) Admit(c *Client, conn Conn) error { return a.keys.admit(c.
 // Leave removes a connection that was admitted.
 func (a *Association) Leave(c *Client, conn Conn) { a.keys.leave(c.pair, conn) }
 
+// Seals reports whether the client asks for a sealed connection that this server can seal. The keyed
+// signature covers the question, so no other peer can withdraw it.
+//
+// Source: [OP-114b]
+func (c *Client) Seals() bool {
+	return c.Params.Seal&wire.SealAES128GCM != 0 && c.Params.Keyed != nil && c.Params.Binding != nil
+}
+
+// SealKeys returns the keys of a sealed connection: of the messages of the client, and of the server.
+// Precondition: Seals.
+func (c *Client) SealKeys() (client, server [wire.SealKeySize]byte) {
+	nonce, binding := c.Params.Keyed.Nonce, *c.Params.Binding
+	return wire.DeriveSealKey(c.pair.authKey, wire.RoleClient, nonce, binding), wire.DeriveSealKey(c.pair.authKey, wire.RoleServer, nonce, binding)
+}
+
 // Answer appends the server's parameters p, the answer to the AUTH of c, to b, which is empty. It adds
 // the client's key, and the binding and a keyed signature if the client sent them.
 //

@@ -8,7 +8,7 @@
 //	read = ["*"]               # may read: all users
 //	write = ["alice", "bob"]   # may read and change
 //	read-only = false
-//	encryption = "required"    # or "offered", as --smb-encryption says
+//	encryption = "required"    # or "offered", as --encryption says
 //
 // Paths are relative to the directory of the file. A share that names no user can be used by none,
 // which is an error. Users of the rights need not exist: the file of users can lose a user first.
@@ -82,7 +82,7 @@ func (e *Encryption) UnmarshalText(text []byte) error {
 	case "required":
 		e.required = true
 	default:
-		return errors.New("encryption is \"offered\" or \"required\"; --smb-encryption is for the whole server")
+		return errors.New("encryption is \"offered\" or \"required\"; --encryption is for the whole server")
 	}
 	return nil
 }

@@ -1,0 +1,403 @@
+package lwio_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"lwio"
+	"lwio/lwiotest"
+	"lwio/rdma"
+	"lwio/rdma/iwarp"
+)
+
+// Sizes of MPA, DDP and RDMAP on the wire, in bytes.
+const (
+	mpaStartSize = 20
+	mpaLength    = 2
+	crcSize      = 4
+	taggedHeader = 14
+	otherHeader  = 18
+	taggedBit    = 0x80
+)
+
+// direction is the way of a frame.
+type direction int
+
+const (
+	toServer direction = iota
+	toClient
+)
+
+func (d direction) String() string { return [...]string{"to server", "to client"}[d] }
+
+// attack changes the frame with a number in one direction. It gets the frame and the next one,
+// and returns the bytes to send instead of both. Frame 0 is the start-up of MPA.
+type attack struct {
+	name   string
+	way    direction
+	frame  int
+	change func(frame []byte, next func() []byte) [][]byte
+}
+
+// middleman passes the TCP connection of an RDMA connection on, frame by frame.
+type middleman struct {
+	t      testing.TB
+	attack *attack
+
+	mu     sync.Mutex
+	frames [2]int       // seen
+	script [2]int       // seen when the last read of the session returned
+	tagged [2][]bool    // of each frame: an RDMA write
+	bytes  bytes.Buffer // all of both directions
+	done   bool         // the attack was carried out
+}
+
+// serve passes one connection on.
+func (m *middleman) serve(client net.Conn, target string) {
+	server, err := net.Dial("tcp", target)
+	if err != nil {
+		client.Close()
+		return
+	}
+	var wg sync.WaitGroup
+	for way, ends := range [2][2]net.Conn{{client, server}, {server, client}} {
+		wg.Go(func() {
+			defer client.Close()
+			defer server.Close()
+			m.pass(direction(way), ends[0], ends[1])
+		})
+	}
+	wg.Wait()
+}
+
+// pass passes the frames of one direction on.
+func (m *middleman) pass(way direction, from io.Reader, to io.Writer) {
+	next := func() []byte { return m.read(way, from) }
+	for {
+		frame := next()
+		if frame == nil {
+			return
+		}
+		list := [][]byte{frame}
+		m.mu.Lock()
+		a, number := m.attack, m.frames[way]-1
+		if a != nil && a.way == way && a.frame == number {
+			m.done = true
+			m.mu.Unlock()
+			list = a.change(frame, next)
+		} else {
+			m.mu.Unlock()
+		}
+		for _, f := range list {
+			if f == nil {
+				return // the end of the connection
+			}
+			if _, err := to.Write(f); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// read reads the next frame of one direction, nil at the end.
+func (m *middleman) read(way direction, from io.Reader) []byte {
+	m.mu.Lock()
+	first := m.frames[way] == 0
+	m.mu.Unlock()
+	size := mpaLength
+	if first {
+		size = mpaStartSize
+	}
+	b := make([]byte, size, 64<<10)
+	if _, err := io.ReadFull(from, b); err != nil {
+		return nil
+	}
+	rest := int(binary.BigEndian.Uint16(b[len(b)-2:]))
+	if !first {
+		rest += -(mpaLength+rest)&3 + crcSize
+	}
+	b = append(b, make([]byte, rest)...)
+	if _, err := io.ReadFull(from, b[size:]); err != nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.frames[way]++
+	m.tagged[way] = append(m.tagged[way], !first && b[2]&taggedBit != 0)
+	m.bytes.Write(b)
+	return b
+}
+
+// sum makes the CRC of a changed frame right.
+func sum(frame []byte, start bool) []byte {
+	if !start {
+		end := len(frame) - crcSize
+		binary.LittleEndian.PutUint32(frame[end:], crc32.Checksum(frame[:end], crc32.MakeTable(crc32.Castagnoli)))
+	}
+	return frame
+}
+
+// payloadAt returns the place of the payload of a frame.
+func payloadAt(frame []byte) int {
+	if frame[2]&taggedBit != 0 {
+		return mpaLength + taggedHeader
+	}
+	return mpaLength + otherHeader
+}
+
+// viaMiddleman is iWARP by which the client connects to the middleman instead of the server.
+type viaMiddleman struct {
+	rdma.Provider
+	m *middleman
+}
+
+func (p viaMiddleman) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
+	a, err := p.Provider.OpenAdapter(ctx, local)
+	return middleAdapter{a, p.m}, err
+}
+
+type middleAdapter struct {
+	rdma.Adapter
+	m *middleman
+}
+
+func (a middleAdapter) CreateConnector() (rdma.Connector, error) {
+	c, err := a.Adapter.CreateConnector()
+	return middleConnector{c, a.m}, err
+}
+
+type middleConnector struct {
+	rdma.Connector
+	m *middleman
+}
+
+func (c middleConnector) Connect(ctx context.Context, qp rdma.QueuePair, remote rdma.Addr, limits rdma.ReadLimits, private []byte) error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go func() {
+		defer l.Close()
+		conn, err := l.Accept()
+		if err != nil {
+			return
+		}
+		c.m.serve(conn, remote.AddrPort.String())
+	}()
+	here := rdma.IPAddr(remote.Fabric, l.Addr().(*net.TCPAddr).AddrPort())
+	return c.Connector.Connect(ctx, qp, here, limits, private)
+}
+
+// secret is in the data of a session.
+var secret = []byte("pay 10 to alice, and tell no other peer about it")
+
+// sessionData is the data that a session writes and reads.
+func sessionData() []byte { return append(bytes.Repeat(secret, 100), random(90_000, 3)...) }
+
+// errWrongData is the result of a session that read other data than it wrote.
+var errWrongData = errors.New("wrong data")
+
+// runSession dials a server through a middleman, writes a file, reads it in long, short and vectored
+// reads, and compares.
+func runSession(s *lwiotest.Server, m *middleman, sealed bool, timeout time.Duration) error {
+	ctx := context.Background()
+	c, err := lwio.Dial(ctx, s.URL(), &lwio.Config{
+		Providers: []rdma.Provider{viaMiddleman{iwarp.New(nil), m}}, RequireRDMA: true, RequireEncryption: sealed,
+		Timeout: timeout, ReconnectTimeout: -1,
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	f, err := c.Create(ctx, "f")
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	want := sessionData()
+	if _, err := f.WriteAt(want, 0); err != nil {
+		return err
+	}
+	if _, err := f.WriteAt(want[:10], 0); err != nil {
+		return err
+	}
+	got, small, tiny := make([]byte, len(want)), make([]byte, 700), make([]byte, 9)
+	for _, p := range [][]byte{got, small, tiny} {
+		if n, err := f.ReadAt(p, 0); err != nil || n != len(p) {
+			return fmt.Errorf("%d bytes: %w", n, err)
+		}
+		if !bytes.Equal(p, want[:len(p)]) {
+			return errWrongData
+		}
+	}
+	segs := [][]byte{make([]byte, 4096), make([]byte, 4096), make([]byte, 100)}
+	if _, err := f.ReadVec(ctx, segs, 0); err != nil {
+		return err
+	}
+	if !bytes.Equal(bytes.Join(segs, nil), want[:8292]) {
+		return errWrongData
+	}
+	m.mu.Lock()
+	m.script = m.frames // the frames of the end of the connection are not attacked
+	m.mu.Unlock()
+	_, err = f.ReadAt(tiny, 0) // notices an attack on the last of these frames
+	return err
+}
+
+// undisturbed runs a session without an attack and returns its middleman.
+func undisturbed(t *testing.T, s *lwiotest.Server, sealed bool) *middleman {
+	t.Helper()
+	m := &middleman{t: t}
+	if err := runSession(s, m, sealed, 20*time.Second); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// A listener on the path finds no data, no names of messages and no repetition in a sealed connection,
+// and all of it in a plain one.
+//
+// Source: [OP-114b]
+func TestSealedConnectionShowsNoData(t *testing.T) {
+	s := lwiotest.NewServer(t, &lwiotest.Config{Providers: []rdma.Provider{iwarp.New(nil)}})
+	for _, sealed := range []bool{false, true} {
+		m := undisturbed(t, s, sealed)
+		m.mu.Lock()
+		shown := bytes.Contains(m.bytes.Bytes(), secret[:16])
+		m.mu.Unlock()
+		if shown == sealed {
+			t.Errorf("sealed %v: the data is shown: %v", sealed, shown)
+		}
+	}
+}
+
+// attacksOn returns the attacks on a frame.
+func attacksOn(way direction, frame int) []attack {
+	start := frame == 0
+	flip := func(at func(f []byte) int) func([]byte, func() []byte) [][]byte {
+		return func(f []byte, _ func() []byte) [][]byte {
+			f[at(f)] ^= 0x04
+			return [][]byte{sum(f, start)}
+		}
+	}
+	last := func(f []byte) int {
+		if start {
+			return len(f) - 1
+		}
+		return mpaLength + int(binary.BigEndian.Uint16(f)) - 1
+	}
+	list := []attack{
+		{"flip the last byte", way, frame, flip(last)},
+		{"drop", way, frame, func([]byte, func() []byte) [][]byte { return nil }},
+		{"repeat", way, frame, func(f []byte, _ func() []byte) [][]byte { return [][]byte{f, f} }},
+		{"swap with the next", way, frame, func(f []byte, next func() []byte) [][]byte { return [][]byte{next(), f} }},
+		{"cut off", way, frame, func(f []byte, _ func() []byte) [][]byte { return [][]byte{f[:len(f)/2], nil} }},
+	}
+	if start {
+		return list
+	}
+	return append(list,
+		attack{"flip the first byte", way, frame, flip(payloadAt)},
+		attack{"flip the header", way, frame, flip(func([]byte) int { return mpaLength + 5 })},
+		attack{"shorten", way, frame, func(f []byte, _ func() []byte) [][]byte {
+			n := int(binary.BigEndian.Uint16(f))
+			if n < payloadAt(f) {
+				return [][]byte{f}
+			}
+			n--
+			f = f[:mpaLength+n+(-(mpaLength+n))&3]
+			clear(f[mpaLength+n:])
+			binary.BigEndian.PutUint16(f, uint16(n))
+			return [][]byte{sum(append(f, 0, 0, 0, 0), false)}
+		}})
+}
+
+// A middleman that changes, drops, repeats, swaps or shortens any frame of a sealed session, with a
+// right CRC, ends it with an error at the client, and the connection at the server. No session
+// reads wrong data. An RDMA write that is repeated, or that changes places with another, leaves the same
+// bytes: then the session may succeed, with the right data.
+//
+// Source: [OP-114b]
+func TestMiddlemanOnSealedConnectionIsNoticed(t *testing.T) {
+	s := lwiotest.NewServer(t, &lwiotest.Config{Providers: []rdma.Provider{iwarp.New(nil)}})
+	seen := undisturbed(t, s, true)
+	succeeded := 0
+	for way := toServer; way <= toClient; way++ {
+		for frame := range seen.script[way] {
+			for _, a := range attacksOn(way, frame) {
+				m := &middleman{t: t, attack: &a}
+				err := runSession(s, m, true, 400*time.Millisecond)
+				m.mu.Lock()
+				done, harmless := m.done, harmless(&a, m.tagged[way])
+				m.mu.Unlock()
+				switch {
+				case errors.Is(err, errWrongData):
+					t.Errorf("%s, %v, frame %d: wrong data", a.name, way, frame)
+				case err == nil && done && !harmless:
+					t.Errorf("%s, %v, frame %d: not noticed", a.name, way, frame)
+				case err == nil && done:
+					succeeded++
+				}
+			}
+		}
+	}
+	t.Logf("%v frames; %d attacks changed nothing", seen.script, succeeded)
+	waitUntil(t, func() bool { return len(s.Server.Connections()) == 0 })
+}
+
+// harmless reports whether an attack may leave all messages and all data as they were. The start-up of
+// MPA and the empty frame behind it carry limits that no side uses. RDMA writes have no order until the
+// answer that follows them, and a repeated one writes the same bytes. The byte that a shorter
+// one leaves out may have its value already. Some bits of the headers of iWARP have no meaning.
+func harmless(a *attack, tagged []bool) bool {
+	isTagged := func(frame int) bool { return frame < len(tagged) && tagged[frame] }
+	switch {
+	case a.way == toServer && a.frame <= 1, a.name == "flip the header":
+		return true
+	case a.name == "swap with the next":
+		return isTagged(a.frame) || isTagged(a.frame+1)
+	case a.name == "repeat", a.name == "shorten":
+		return isTagged(a.frame)
+	}
+	return false
+}
+
+func waitUntil(t *testing.T, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it never happened")
+		}
+	}
+}
+
+// A plain connection protects nothing after AUTH: a middleman changes the data of a read and of a
+// write, and neither side notices. docs/security.md says so.
+//
+// Source: [OP-114b]
+func TestMiddlemanOnPlainConnectionIsNotNoticed(t *testing.T) {
+	s := lwiotest.NewServer(t, &lwiotest.Config{Providers: []rdma.Provider{iwarp.New(nil)}})
+	seen := undisturbed(t, s, false)
+	for way := toServer; way <= toClient; way++ {
+		wrong := 0
+		for frame := 1; frame < seen.script[way]; frame++ {
+			a := attacksOn(way, frame)[0]
+			if errors.Is(runSession(s, &middleman{t: t, attack: &a}, false, time.Second), errWrongData) {
+				wrong++
+			}
+		}
+		if wrong == 0 {
+			t.Errorf("%v: every change was noticed", way)
+		}
+	}
+}
