@@ -12,11 +12,16 @@ import (
 // Name is the name of the fabric. [OP-38b]
 const Name = "shm"
 
+// UnmappedUID stands for every user that has no number in the user namespace of this process.
+// It is the number of no user.
+const UnmappedUID = 1<<32 - 1
+
 // Config configures a provider. The zero value is ready to use.
 type Config struct {
 	// AllowUID reports whether a process of the user uid may be a peer, on both sides of
-	// a connection. The number comes from the kernel. nil allows the user of this process
-	// and root. Many goroutines call it.
+	// a connection. The number comes from the kernel. It is UnmappedUID for all users
+	// without a number in the user namespace of this process. nil allows the user of this
+	// process and root. Many goroutines call it.
 	AllowUID func(uid uint32) bool
 	// RingSize is the size in bytes of the ring to a peer, which bounds the bytes in
 	// flight. 0 means 256 KiB; other values are rounded up to a power of two within 64

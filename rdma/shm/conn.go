@@ -50,6 +50,7 @@ type conn struct {
 	own      *ring.Segment
 	peer     *ring.Segment
 	peerName string
+	peerUID  uint32
 	limits   rdma.ReadLimits // of the reads in progress
 
 	ending   atomic.Pointer[ending] // set once
@@ -79,9 +80,13 @@ func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *ring.Segmen
 	if err != nil {
 		return nil, err
 	}
+	uid, err := peerUID(nc)
+	if err != nil {
+		return nil, err
+	}
 	c := &conn{
 		a: a, qp: qp, nc: nc, raw: raw, own: own, peer: peer, limits: limits, onEnd: onEnd,
-		peerName: nameOf(nc.RemoteAddr()),
+		peerName: nameOf(nc.RemoteAddr()), peerUID: uid,
 		finished: make(chan struct{}),
 	}
 	c.init(b)
@@ -216,13 +221,15 @@ func (c *conn) drainToLocked(budget int, to softrdma.Poller) (int, error) {
 // readNotice waits for one message from the socket. At the end of the stream it takes the
 // remaining entries out of the ring: they are there even if the peer was killed.
 func (c *conn) readNotice() error {
-	msg, fds, err := c.notices.read(c.raw)
-	defer ring.CloseAll(fds)
+	msg, fds, err := c.notices.read(c.raw, c.a.p.foreign.due(c.peerUID, 1))
+	defer c.a.p.foreign.discard(c.peerUID, fds)
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		// nudge was called: the connection ends, or the ring has entries.
 		_ = c.nc.SetReadDeadline(time.Time{})
 		return nil
+	case errors.Is(err, errNotice):
+		return &violation{status: rdma.StatusRemoteError, err: err}
 	case err == nil && len(msg) != 0:
 		return c.handleNotice(msg, fds)
 	}
@@ -239,7 +246,7 @@ func (c *conn) readNotice() error {
 // handleNotice carries out a message.
 func (c *conn) handleNotice(msg []byte, fds []int) error {
 	n, err := decodeNotice(msg)
-	if err == nil && len(fds) > 0 && (n.kind != noticeShare || len(fds) > 1) {
+	if err == nil && len(fds) > 0 && n.kind != noticeShare {
 		err = errNotice
 	}
 	if err == nil {
@@ -291,8 +298,7 @@ func (c *conn) hangUp() {
 	end := time.Now().Add(c.a.p.cfg.DrainTimeout)
 	_ = c.nc.SetReadDeadline(end)
 	for !c.peerGone.Load() {
-		msg, fds, err := c.notices.read(c.raw)
-		ring.CloseAll(fds)
+		msg, _, err := c.notices.read(c.raw, 0)
 		switch {
 		case err == nil && len(msg) != 0:
 		case !errors.Is(err, os.ErrDeadlineExceeded):

@@ -79,14 +79,14 @@ func (a *adapter) dial(ctx context.Context, local, remote string, req *hello) (n
 		return nil, nil, nil, nil, err
 	}
 	err = softrdma.Exchange(limited, nc, func() error {
-		err := cfg.checkUser(nc)
+		uid, err := a.p.checkUser(nc)
 		if err == nil {
 			err = sendHello(nc, req)
 		}
 		if err == nil || softrdma.IsHangup(err) {
 			// The listener may answer and hang up before it reads the request.
 			var h hello
-			if h, peer, b, err = receiveHello(nc); err == nil {
+			if h, peer, b, err = a.p.foreign.receiveHello(nc, uid, acceptFDs); err == nil {
 				reply = &h
 				err = h.refusal()
 			}
@@ -229,9 +229,11 @@ func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, 
 	_ = nc.SetDeadline(time.Now().Add(a.p.cfg.ReadyTimeout))
 	err = softrdma.Exchange(ctx, nc, func() error {
 		var ready hello
-		var extra *ring.Doorbell
-		ready, peer, extra, err = receiveHello(nc)
-		extra.Close() // a ready message has no doorbell
+		uid, e := peerUID(nc)
+		if e != nil {
+			return e
+		}
+		ready, peer, _, err = a.p.foreign.receiveHello(nc, uid, readyFDs)
 		switch {
 		case err == nil && ready.kind == helloReject:
 			return softrdma.ErrGaveUp

@@ -48,13 +48,19 @@ var (
 	errUser      = fmt.Errorf("%w: the peer's user is not allowed", fs.ErrPermission)
 )
 
+// The descriptors that the messages carry: a segment, and in an acceptance a doorbell too.
+const (
+	readyFDs  = 2
+	acceptFDs = 4
+)
+
 // carries returns the number of descriptors of the message.
 func (h *hello) carries() int {
 	switch h.kind {
 	case helloAccept:
-		return 4
+		return acceptFDs
 	case helloReady:
-		return 2
+		return readyFDs
 	}
 	return 0
 }

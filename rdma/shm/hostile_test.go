@@ -46,7 +46,7 @@ func attack(tb testing.TB, change func(*raw, *hello) []int) (*raw, *side, chan e
 	if err := sendHello(r.nc, &hello{kind: helloRequest, limits: someReads}); err != nil {
 		tb.Fatal(err)
 	}
-	h, peer, b, err := receiveHello(r.nc)
+	h, peer, b, err := new(foreign).receiveHello(r.nc, 0, acceptFDs)
 	if err != nil || h.kind != helloAccept {
 		tb.Fatal(h, err)
 	}
@@ -462,7 +462,7 @@ func TestLateForbiddenPeerGetsReason(t *testing.T) {
 	if err := sendHello(nc, &hello{kind: helloRequest}); err != nil {
 		t.Fatal(err)
 	}
-	if h, _, _, err := receiveHello(nc); err != nil || h.kind != helloForbidden {
+	if h, _, _, err := new(foreign).receiveHello(nc, 0, acceptFDs); err != nil || h.kind != helloForbidden {
 		t.Errorf("answer %+v, %v", h, err)
 	}
 }

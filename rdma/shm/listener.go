@@ -46,7 +46,7 @@ func (d *listenSocket) ReadRequest(nc net.Conn) (softrdma.Request, *softrdma.Pee
 	cfg := &d.a.p.cfg
 	sock := nc.(*net.UnixConn)
 	_ = sock.SetDeadline(time.Now().Add(cfg.RequestTimeout))
-	req, err := readRequest(cfg, sock)
+	req, err := d.a.p.readRequest(sock)
 	if errors.Is(err, errUser) {
 		forbid(sock)
 	}
@@ -65,13 +65,12 @@ func forbid(nc *net.UnixConn) {
 }
 
 // readRequest reads the request of a peer, if AllowUID admits its user.
-func readRequest(cfg *Config, nc *net.UnixConn) (hello, error) {
-	if err := cfg.checkUser(nc); err != nil {
+func (p *Provider) readRequest(nc *net.UnixConn) (hello, error) {
+	uid, err := p.checkUser(nc)
+	if err != nil {
 		return hello{}, err
 	}
-	req, peer, b, err := receiveHello(nc)
-	peer.Unmap()
-	b.Close()
+	req, _, _, err := p.foreign.receiveHello(nc, uid, 0)
 	if err == nil && req.kind != helloRequest {
 		err = errHello
 	}

@@ -19,6 +19,8 @@ type Provider struct {
 	adapters atomic.Uint64 // number of opened adapters
 	scratch  sync.Pool     // *[probeSize]byte
 	mapped   mapped        // by all connections
+	users    users
+	foreign  foreign
 	noise    ratelimit.Log // for log lines that any peer can cause
 }
 

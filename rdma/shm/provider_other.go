@@ -15,3 +15,9 @@ import (
 func (p *Provider) OpenAdapter(context.Context, netip.Addr) (rdma.Adapter, error) {
 	return nil, opError("open adapter", "", rdma.StatusDeviceNotReady, errors.ErrUnsupported)
 }
+
+// users and foreign have no use on systems without adapters.
+type (
+	users   struct{}
+	foreign struct{}
+)

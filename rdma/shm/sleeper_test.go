@@ -276,7 +276,7 @@ func answerWith(tb testing.TB, l *net.UnixListener, doorbell func() []int) chan 
 			return
 		}
 		defer nc.Close()
-		_, _, _, err = receiveHello(nc)
+		_, _, _, err = new(foreign).receiveHello(nc, 0, acceptFDs)
 		seg, own, err2 := ring.NewSegment(ring.MinSize)
 		if err = errors.Join(err, err2); err != nil {
 			done <- err

@@ -12,10 +12,6 @@ import (
 	"lwio/rdma/shm/internal/ring"
 )
 
-// maxFDs is the maximum number of descriptors that one message can pass. The kernel
-// closes further descriptors. No valid message has as many.
-const maxFDs = 5
-
 // maxNotice is the size of the longest message of a connection.
 const maxNotice = 64
 
@@ -23,7 +19,8 @@ const maxNotice = 64
 // its own, so the peer cannot make a read block.
 type noticeReader struct {
 	buf [maxNotice]byte
-	oob [128]byte // room for maxFDs
+	oob [24]byte // room for one descriptor
+	due int      // descriptors of the message: 0 or 1
 	iov unix.Iovec
 	hdr unix.Msghdr
 	n   int
@@ -33,13 +30,15 @@ type noticeReader struct {
 }
 
 func (r *noticeReader) init() {
-	r.fds = make([]int, 0, maxFDs)
+	r.fds = make([]int, 0, 1)
 	r.fn = r.attempt
 }
 
 // read waits for one message, or for the deadline of the socket. The caller owns the
-// descriptors of the message. The message is valid until the next call.
-func (r *noticeReader) read(raw syscall.RawConn) ([]byte, []int, error) {
+// descriptor that comes with the message, if due is 1. The message is valid until the next
+// call.
+func (r *noticeReader) read(raw syscall.RawConn, due int) ([]byte, []int, error) {
+	r.due = due
 	if err := raw.Read(r.fn); err != nil {
 		return nil, nil, err
 	}
@@ -49,9 +48,12 @@ func (r *noticeReader) read(raw syscall.RawConn) ([]byte, []int, error) {
 func (r *noticeReader) attempt(fd uintptr) bool {
 	r.iov.Base = &r.buf[0]
 	r.iov.SetLen(len(r.buf))
-	r.hdr = unix.Msghdr{Iov: &r.iov, Control: &r.oob[0]}
+	r.hdr = unix.Msghdr{Iov: &r.iov}
 	r.hdr.SetIovlen(1)
-	r.hdr.SetControllen(unix.CmsgSpace(4 * maxFDs))
+	if r.due > 0 {
+		r.hdr.Control = &r.oob[0]
+		r.hdr.SetControllen(unix.CmsgLen(4))
+	}
 	r.fds, r.err, r.n = r.fds[:0], nil, 0
 	for {
 		n, _, errno := syscall.Syscall(syscall.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.hdr)), unix.MSG_DONTWAIT|unix.MSG_CMSG_CLOEXEC)
@@ -60,6 +62,9 @@ func (r *noticeReader) attempt(fd uintptr) bool {
 			r.n = int(n)
 			ring.RaceAcquire()
 			r.descriptors()
+			if r.due > 0 && r.hdr.Flags&unix.MSG_CTRUNC != 0 {
+				r.err = errNotice // it carries more
+			}
 			return true
 		case syscall.EINTR:
 		case syscall.EAGAIN:

@@ -5,6 +5,7 @@ package shm
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 
@@ -35,18 +36,6 @@ func nameOf(a net.Addr) string {
 	return u.Name[1:]
 }
 
-// checkUser checks the user of the process at the other end with AllowUID.
-func (c *Config) checkUser(nc *net.UnixConn) error {
-	uid, err := peerUID(nc)
-	if err != nil {
-		return err
-	}
-	if !c.allowUID(uid) {
-		return fmt.Errorf("%w: %d", errUser, uid)
-	}
-	return nil
-}
-
 // sendHello sends a start-up message with descriptors.
 func sendHello(nc *net.UnixConn, h *hello, fds ...int) error {
 	var oob []byte
@@ -57,29 +46,35 @@ func sendHello(nc *net.UnixConn, h *hello, fds ...int) error {
 	return err
 }
 
-// receiveHello reads a start-up message. If a message of its kind carries a segment or a
-// doorbell, receiveHello maps and opens them. It closes other descriptors.
-func receiveHello(nc *net.UnixConn) (h hello, peer *ring.Segment, b *ring.Doorbell, err error) {
+// receiveHello reads a start-up message, and at most due descriptors of the user. If a
+// message of its kind carries a segment or a doorbell, receiveHello maps and opens them.
+// Without due descriptors there is no room for any, so none is installed in this process.
+func (f *foreign) receiveHello(nc *net.UnixConn, uid uint32, due int) (h hello, peer *ring.Segment, b *ring.Doorbell, err error) {
 	buf := make([]byte, maxHello+1)
-	oob := make([]byte, unix.CmsgSpace(4*maxFDs))
-	n, oobn, _, _, err := nc.ReadMsgUnix(buf, oob)
+	var oob []byte
+	if due = f.due(uid, due); due > 0 {
+		oob = make([]byte, unix.CmsgLen(4*due))
+	}
+	n, oobn, flags, _, err := nc.ReadMsgUnix(buf, oob)
 	fds := rightsIn(oob[:oobn])
-	defer func() { ring.CloseAll(fds) }()
+	defer func() { f.discard(uid, fds) }()
 	if err != nil {
 		return h, nil, nil, err
 	}
 	if h, err = decodeHello(buf[:n]); err != nil {
 		return h, nil, nil, err
 	}
-	if len(fds) != h.carries() {
-		return h, nil, nil, fmt.Errorf("%w: %d descriptors", errHello, len(fds))
+	if more := flags&unix.MSG_CTRUNC != 0; more || len(fds) != h.carries() {
+		return h, nil, nil, fmt.Errorf("%w: %d descriptors, more: %v", errHello, len(fds), more)
 	}
 	if h.begins() {
 		peer, err = ring.MapSegment(ring.SegmentFDs(fds[:2]), h.ring)
 	}
 	if err == nil && h.kind == helloAccept {
-		b, err = ring.OpenDoorbell(fds[2], fds[3])
-		fds = fds[:2]
+		if err = errors.Join(ring.CheckSocket(fds[2]), ring.CheckSocket(fds[3])); err == nil {
+			b, err = ring.OpenDoorbell(fds[2], fds[3])
+			fds = fds[:2]
+		}
 	}
 	if err != nil {
 		peer.Unmap()

@@ -102,15 +102,12 @@ func NewDoorbell() (d *Doorbell, peer []int, err error) {
 	return d, peer, nil
 }
 
-// OpenDoorbell makes a doorbell of two descriptors, which may come from a peer, and takes
-// ownership of them. This side sleeps on the first and rings with the second.
+// OpenDoorbell makes a doorbell of two descriptors, and takes ownership of them. CheckSocket
+// has accepted the descriptors. This side sleeps on the first and rings with the second.
 //
 // Errors: ErrDoorbell.
 func OpenDoorbell(fd, ringer int) (*Doorbell, error) {
-	err := errors.Join(checkSocket(fd), checkSocket(ringer))
-	if err == nil {
-		err = unix.SetNonblock(fd, true)
-	}
+	err := unix.SetNonblock(fd, true)
 	if err != nil {
 		CloseAll([]int{fd, ringer})
 		return nil, errors.Join(ErrDoorbell, err)
@@ -130,15 +127,17 @@ func OpenDoorbell(fd, ringer int) (*Doorbell, error) {
 	return d, nil
 }
 
-// checkSocket checks that a descriptor is a socket of a pair. The shutdown of another
-// kind of socket may take long.
-func checkSocket(fd int) error {
+// CheckSocket checks that a descriptor is a socket of a pair. The shutdown and the close of
+// another kind of file may take long.
+//
+// Errors: ErrDoorbell.
+func CheckSocket(fd int) error {
 	family, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
 	kind, err2 := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TYPE)
-	if err = errors.Join(err, err2); err == nil && (family != unix.AF_UNIX || kind != unix.SOCK_STREAM) {
-		err = ErrDoorbell
+	if err = errors.Join(err, err2); err != nil || family != unix.AF_UNIX || kind != unix.SOCK_STREAM {
+		return errors.Join(ErrDoorbell, err)
 	}
-	return err
+	return nil
 }
 
 // OnSleep sets the function that Sleep calls immediately before it sleeps. If the

@@ -156,6 +156,15 @@ func (s *Segment) Unmap() {
 		_ = unix.Munmap(s.Ring)
 	}
 }
+// ClosesAtOnce reports whether a descriptor is memory or a Unix socket, so that its close does
+// not wait. The close of another file may wait for its file system, or for a peer.
+func ClosesAtOnce(fd int) bool {
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err == nil {
+		return true
+	}
+	family, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+	return err == nil && family == unix.AF_UNIX
+}
 
 // CloseAll closes descriptors.
 func CloseAll(fds []int) {
