@@ -4,9 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode/utf16"
 
@@ -154,6 +159,52 @@ func TestNegotiateListsInOrderOfTheServer(t *testing.T) {
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%v: %v, want %v", c.theirs, got, c.want)
 		}
+	}
+}
+
+// A server with RDMA addresses names all of them in the block of their provider, and a client can
+// connect to each. An unspecified address is named by its port alone.
+//
+// Source: [LWIO §Network Discovery] [OP-38b] [OP-39]
+func TestNegotiateNamesConfiguredAddresses(t *testing.T) {
+	v := newEnv(t, envConfig{on: "iwarp", rdmaListen: []netip.AddrPort{
+		netip.MustParseAddrPort("127.0.0.1:0"), netip.MustParseAddrPort("127.0.0.2:0"), netip.MustParseAddrPort("0.0.0.0:0"),
+	}})
+	resp := v.offer([]string{"iwarp"})
+	if len(resp.Providers) != 1 || len(resp.Providers[0].Instances) != 3 {
+		t.Fatalf("%+v", resp.Providers)
+	}
+	for i, want := range []netip.Addr{loopback, netip.MustParseAddr("127.0.0.2"), {}} {
+		in := resp.Providers[0].Instances[i]
+		at := loopback
+		got, named := netip.AddrFromSlice(in.HostAddress)
+		if named {
+			at = got
+		}
+		if got != want || len(in.Discriminator) != 2 {
+			t.Fatalf("instance %d: %v, want the address %v", i, in, want)
+		}
+		c, err := net.Dial("tcp", netip.AddrPortFrom(at, binary.BigEndian.Uint16(in.Discriminator)).String())
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		c.Close()
+	}
+}
+
+// A port that is in use fails the server, and nothing stays open.
+func TestConfiguredPortInUseFailsServer(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	taken := l.Addr().(*net.TCPAddr).AddrPort()
+	e := newEngine(&Config{RDMAListen: []netip.AddrPort{netip.AddrPortFrom(loopback, 0), taken}, Limits: Limits{}.withDefaults(), Logger: slog.New(slog.DiscardHandler)})
+	defer e.close()
+	if err := e.listen(t.Context(), []rdma.Provider{iwarp.New(nil)}, loopback); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Errorf("listen: %v", err)
 	}
 }
 

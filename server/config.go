@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"lwio/internal/host"
@@ -35,6 +37,12 @@ type Config struct {
 	// warning, unless it is the only one. shm.Config.AllowUID of the provider decides which
 	// users may connect by shared memory: by default the user of this process, and root.
 	Providers []rdma.Provider
+	// RDMAListen are the addresses that each provider with IP addresses listens at, with an
+	// adapter and a buffer pool for each; NEGOTIATE names all of them. An address that is
+	// unspecified, such as [::]:5445, stands for the address at which the client reaches SMB,
+	// and port 0 for a free port. With none a provider listens on the address of SMB, at a free
+	// port.
+	RDMAListen []netip.AddrPort
 	// AllowMD5 accepts clients whose AUTH carries only the unkeyed MD5 of the protocol text, or a
 	// keyed signature that is not bound to the connection. An attacker that sees the connection
 	// can forge the first, and copy the second. [OP-46b] [OP-46c]
@@ -217,7 +225,8 @@ func (c Config) withDefaults() (Config, error) {
 	if _, err := (&wire.NegotiateResponse{ServerName: c.ServerName}).AppendTo(nil); err != nil {
 		return c, fmt.Errorf("server: new: %w", err)
 	}
-	c.Providers = append([]rdma.Provider(nil), c.Providers...)
+	c.Providers = slices.Clone(c.Providers)
+	c.RDMAListen = slices.Clone(c.RDMAListen)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -29,6 +30,7 @@ type engine struct {
 	born        time.Time     // zero of clock
 	association *association.Association
 
+	rdmaListen       []netip.AddrPort // Config.RDMAListen
 	readers, writers *workerPool
 	credits          creditPool
 	spinners         *spinners
@@ -49,7 +51,7 @@ type engine struct {
 
 // newEngine makes an engine of a configuration with its defaults. The caller closes it.
 func newEngine(cfg *Config) *engine {
-	e := &engine{fs: cfg.FS, log: cfg.Logger, immediate: cfg.ImmediateData, encryption: cfg.Encryption, limits: cfg.Limits, born: time.Now()}
+	e := &engine{fs: cfg.FS, log: cfg.Logger, rdmaListen: cfg.RDMAListen, immediate: cfg.ImmediateData, encryption: cfg.Encryption, limits: cfg.Limits, born: time.Now()}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.association = association.New(association.Config{
 		ServerName: cfg.ServerName, Logger: cfg.Logger, AllowMD5: cfg.AllowMD5, ConnectionsPerKey: cfg.Limits.ConnectionsPerKey,
@@ -135,11 +137,10 @@ func (e *engine) open(ctx context.Context, providers []rdma.Provider, ip netip.A
 	var opened []*fabric
 	var missing error
 	for _, p := range providers {
-		f, err := openFabric(ctx, p, ip, &e.limits)
+		fabrics, err := e.openProvider(ctx, p, ip)
 		switch {
 		case err == nil:
-			f.immediate = e.immediate && f.info.Caps.Has(rdma.CapImmediate)
-			opened = append(opened, f)
+			opened = append(opened, fabrics...)
 		case rdma.StatusOf(err) == rdma.StatusDeviceNotReady:
 			missing = errors.Join(missing, err)
 		default:
@@ -156,13 +157,37 @@ func (e *engine) open(ctx context.Context, providers []rdma.Provider, ip netip.A
 	return opened, nil
 }
 
+// openProvider opens a provider at each address that it is to listen at.
+func (e *engine) openProvider(ctx context.Context, p rdma.Provider, ip netip.Addr) ([]*fabric, error) {
+	at := e.rdmaListen
+	if len(at) == 0 {
+		at = []netip.AddrPort{netip.AddrPortFrom(ip, 0)}
+	}
+	if addrs, err := p.Addrs(ctx); err == nil && len(addrs) == 0 {
+		at = []netip.AddrPort{{}} // the fabric has no IP addresses
+	}
+	var opened []*fabric
+	for _, a := range at {
+		f, err := openFabric(ctx, p, a, &e.limits)
+		if err != nil {
+			closeAll(opened)
+			return nil, err
+		}
+		f.named = len(e.rdmaListen) > 0
+		f.immediate = e.immediate && f.info.Caps.Has(rdma.CapImmediate)
+		opened = append(opened, f)
+	}
+	return opened, nil
+}
+
 func closeAll(fabrics []*fabric) {
 	for _, f := range fabrics {
 		f.close()
 	}
 }
 
-// blocks returns the address blocks of the providers that accept connections.
+// blocks returns the address blocks of the providers that accept connections, one for each
+// provider with all of its addresses.
 func (e *engine) blocks() []wire.AddressBlock {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -171,7 +196,13 @@ func (e *engine) blocks() []wire.AddressBlock {
 	}
 	var all []wire.AddressBlock
 	for _, f := range e.fabrics {
-		all = append(all, f.block())
+		block := f.block()
+		i := slices.IndexFunc(all, func(b wire.AddressBlock) bool { return b.Name == block.Name })
+		if i < 0 {
+			all = append(all, block)
+		} else {
+			all[i].Instances = append(all[i].Instances, block.Instances...)
+		}
 	}
 	return all
 }

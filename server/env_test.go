@@ -101,6 +101,8 @@ type envConfig struct {
 	log               *slog.Logger
 	on                string        // names the provider of both sides; "" is iwarp
 	provider          rdma.Provider // of the server, instead
+	// rdmaListen are the addresses of the server; with none it is loopback.
+	rdmaListen []netip.AddrPort
 }
 
 func newEnv(t testing.TB, ec envConfig) *env {
@@ -127,7 +129,7 @@ func newEnv(t testing.TB, ec envConfig) *env {
 		ec.provider = providers[ec.on]()
 	}
 	ec.limits.AuthTimeout = cmp.Or(ec.limits.AuthTimeout, patience)
-	cfg := Config{FS: fs, ServerName: "here", AllowMD5: ec.allowMD5, Encryption: ec.encryption, ImmediateData: ec.immediate, Limits: ec.limits, Logger: ec.log}
+	cfg := Config{FS: fs, ServerName: "here", AllowMD5: ec.allowMD5, Encryption: ec.encryption, ImmediateData: ec.immediate, RDMAListen: ec.rdmaListen, Limits: ec.limits, Logger: ec.log}
 	if cfg, err = cfg.withDefaults(); err != nil {
 		t.Fatal(err)
 	}

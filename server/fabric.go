@@ -22,26 +22,25 @@ type fabric struct {
 	addr     rdma.Addr
 	buffers  *bufferPool
 	layout   layout
+	// named: clients get the address, not only its port.
+	named bool
 	// immediate: reads may be completed by immediate data. [OP-86]
 	immediate bool
 }
 
-// openFabric opens a provider on ip, or on an address of its choice if ip is unspecified or the
-// fabric has no IP addresses, and listens on a free port or name.
-func openFabric(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Limits) (*fabric, error) {
+// openFabric opens a provider and listens at an address. Port 0 means a free port. An address that
+// is not valid is for a fabric without IP addresses, which listens at a name of its choice.
+func openFabric(ctx context.Context, p rdma.Provider, at netip.AddrPort, l *Limits) (*fabric, error) {
 	f := &fabric{name: p.Name()}
-	if err := f.open(ctx, p, ip, l); err != nil {
+	if err := f.open(ctx, p, at, l); err != nil {
 		f.close()
 		return nil, fmt.Errorf("server: listen on %s: %w", f.name, err)
 	}
 	return f, nil
 }
 
-func (f *fabric) open(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Limits) (err error) {
-	if addrs, err := p.Addrs(ctx); err == nil && len(addrs) == 0 {
-		ip = netip.Addr{}
-	}
-	if f.adapter, err = p.OpenAdapter(ctx, ip); err != nil {
+func (f *fabric) open(ctx context.Context, p rdma.Provider, at netip.AddrPort, l *Limits) (err error) {
+	if f.adapter, err = p.OpenAdapter(ctx, at.Addr()); err != nil {
 		return err
 	}
 	f.info = f.adapter.Info()
@@ -55,25 +54,25 @@ func (f *fabric) open(ctx context.Context, p rdma.Provider, ip netip.Addr, l *Li
 	if f.buffers, err = newBufferPool(ctx, f.adapter, l.ReadBufferBytes, l.MaxRdmaWindowSize); err != nil {
 		return err
 	}
-	local := rdma.Addr{Fabric: f.name}
-	if ip.IsValid() {
-		local.AddrPort = netip.AddrPortFrom(ip, 0)
-	}
-	if f.listener, err = rdma.Listen(ctx, f.adapter, local, 0); err != nil {
+	if f.listener, err = rdma.Listen(ctx, f.adapter, rdma.Addr{Fabric: f.name, AddrPort: at}, 0); err != nil {
 		return err
 	}
 	f.addr, err = f.listener.LocalAddr()
 	return err
 }
 
-// block returns the address block of the fabric for NEGOTIATE. On IP fabrics the block holds only the
-// port: the client uses the address at which it reached SMB.
+// block returns the address block of the fabric for NEGOTIATE. On IP fabrics the block holds the
+// address only if Config.RDMAListen names it; otherwise the client uses the address at which it
+// reached SMB.
 //
 // Source: [OP-38b] [OP-39]
 func (f *fabric) block() wire.AddressBlock {
 	in := wire.NetAddress{HostAddress: f.addr.Host[:], Discriminator: []byte(f.addr.Name)}
-	if f.addr.AddrPort.IsValid() {
-		in = wire.NetAddress{Discriminator: binary.BigEndian.AppendUint16(nil, f.addr.AddrPort.Port())}
+	if at := f.addr.AddrPort; at.IsValid() {
+		in = wire.NetAddress{Discriminator: binary.BigEndian.AppendUint16(nil, at.Port())}
+		if ip := at.Addr().Unmap(); f.named && !ip.IsUnspecified() {
+			in.HostAddress = ip.AsSlice()
+		}
 	}
 	return wire.AddressBlock{Name: f.name, Instances: []wire.NetAddress{in}}
 }

@@ -63,7 +63,8 @@ func (p pipe) Transact(ctx context.Context, s *smbserver.Session, request []byte
 	return p.a.Negotiate(ctx, s, request, maxOutput)
 }
 
-// Serve serves SMB on l, and LWIO on the address of l, on a free port of each provider. After
+// Serve serves SMB on l, and LWIO at Config.RDMAListen, or on the address of l, on a free port of
+// each provider. After
 // Shutdown or Close it returns nil. The end of ctx closes the server; then Serve returns the
 // cause of ctx. Serve may be called once, and closes l.
 //

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +28,7 @@ const drainTime = 10 * time.Second
 // serveOptions are the flags of serve.
 type serveOptions struct {
 	listen     string
+	rdmaListen []string
 	providers  string
 	user       string
 	readOnly   bool
@@ -64,6 +67,7 @@ the audit log again. Files with passwords or hashes must have mode 0600.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", "127.0.0.1:4450", "address and port; port 0 means any free port")
+	f.StringSliceVar(&o.rdmaListen, "rdma-listen", nil, "addresses and ports of RDMA, which clients learn; by default the address of --listen and a free port")
 	f.StringVar(&o.providers, "provider", providerNames(lwio.DefaultProviders()), "RDMA providers, best first, separated by commas; 'none' for SMB alone")
 	f.StringVar(&o.user, "user", "", "name of the only user")
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse every change")
@@ -80,6 +84,10 @@ the audit log again. Files with passwords or hashes must have mode 0600.`,
 // serve runs a server until ctx ends, then drains it.
 func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err error) {
 	limits, err := o.limits.limits()
+	if err != nil {
+		return err
+	}
+	rdmaListen, err := addressesOf(o.rdmaListen)
 	if err != nil {
 		return err
 	}
@@ -114,7 +122,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err err
 		return err
 	}
 	srv, err := server.New(server.Config{
-		FS: files, Lookup: what.access.lookup, Providers: providers, AllowMD5: o.allowMD5, Encryption: encryption, Limits: limits, Logger: log,
+		FS: files, Lookup: what.access.lookup, Providers: providers, RDMAListen: rdmaListen, AllowMD5: o.allowMD5, Encryption: encryption, Limits: limits, Logger: log,
 	})
 	if err != nil {
 		return err
@@ -154,14 +162,19 @@ func (a *app) announce(s *service, addr net.Addr) error {
 	return nil
 }
 
-// isLoopback reports whether --listen names a loopback address.
+// isLoopback reports whether --listen and --rdma-listen name loopback addresses only.
 func (o *serveOptions) isLoopback() (bool, error) {
 	host, _, err := net.SplitHostPort(o.listen)
 	if err != nil {
 		return false, usagef("--listen %s: %w", o.listen, err)
 	}
+	rdmaListen, err := addressesOf(o.rdmaListen)
+	if err != nil {
+		return false, err
+	}
 	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback(), nil
+	beyond := func(a netip.AddrPort) bool { return !a.Addr().IsLoopback() }
+	return (host == "localhost" || ip != nil && ip.IsLoopback()) && !slices.ContainsFunc(rdmaListen, beyond), nil
 }
 
 // chosenEncryption returns the encryption of the server. Beyond loopback less than required needs
@@ -191,6 +204,18 @@ func encryptionOf(name string) (server.Encryption, error) {
 		}
 	}
 	return 0, usagef("--encryption %s: it is off, offered or required", name)
+}
+
+// addressesOf reads the addresses of --rdma-listen.
+func addressesOf(list []string) (at []netip.AddrPort, err error) {
+	for _, text := range list {
+		a, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return nil, usagef("--rdma-listen: %w", err)
+		}
+		at = append(at, a)
+	}
+	return at, nil
 }
 
 // runServer serves until ctx ends and then drains requests in flight.

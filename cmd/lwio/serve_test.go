@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -155,6 +156,10 @@ func TestServeRequiresEncryptionBeyondLoopback(t *testing.T) {
 			t.Errorf("%+v: %v, %v", tt, got, err)
 		}
 	}
+	o := serveOptions{listen: "127.0.0.1:0", rdmaListen: []string{"127.0.0.1:1", "192.0.2.1:5445"}}
+	if got, err := o.chosenEncryption(); got != server.EncryptionRequired {
+		t.Errorf("with RDMA beyond loopback: %v, %v", got, err)
+	}
 }
 
 // The name of a share that cannot be served is refused in the command's own words.
@@ -162,5 +167,23 @@ func TestServeRefusesShareNames(t *testing.T) {
 	r := run(t, exitFailure, "serve", "--listen", "127.0.0.1:0", "IPC$="+t.TempDir())
 	if !strings.HasPrefix(r.err, `lwio: share "IPC$": `) {
 		t.Errorf("message %q", r.err)
+	}
+}
+
+// serve --rdma-listen fixes the RDMA port, which clients then use. An address that is not loopback
+// needs a password file.
+func TestServeListensAtRDMAAddress(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := l.Addr().String()
+	l.Close()
+	s := startServer(t, t.TempDir(), "--rdma-listen", at, "--provider", "iwarp")
+	if r := run(t, exitOK, "doctor", s.url+"?provider=iwarp"); !strings.Contains(r.out, at) {
+		t.Errorf("the RDMA connection is not at %s:\n%s", at, r.out)
+	}
+	for _, bad := range []string{"0.0.0.0:5445", "127.0.0.1", "localhost:1"} {
+		run(t, exitUsage, "serve", "--listen", "127.0.0.1:0", "--rdma-listen", bad, "data="+t.TempDir())
 	}
 }

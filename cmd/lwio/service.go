@@ -80,8 +80,13 @@ func (s *service) credentials(a *app, o serveOptions) (*userfile.File, error) {
 		}
 		return users, nil
 	}
-	if err := loopbackOnly(o.listen); err != nil {
+	if err := loopbackOnly("--listen", o.listen); err != nil {
 		return nil, err
+	}
+	for _, at := range o.rdmaListen {
+		if err := loopbackOnly("--rdma-listen", at); err != nil {
+			return nil, err
+		}
 	}
 	user, password := cmp.Or(o.user, "lwio"), oneTimePassword()
 	s.shown = url.UserPassword(user, password)
@@ -89,13 +94,13 @@ func (s *service) credentials(a *app, o serveOptions) (*userfile.File, error) {
 }
 
 // loopbackOnly refuses other addresses for a server whose password is printed.
-func loopbackOnly(listen string) error {
+func loopbackOnly(flag, listen string) error {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
-		return usagef("--listen %s: %w", listen, err)
+		return usagef("%s %s: %w", flag, listen, err)
 	}
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return usagef("--listen %s: an address that is not loopback needs a --password-file or a --config", listen)
+		return usagef("%s %s: an address that is not loopback needs a --password-file or a --config", flag, listen)
 	}
 	return nil
 }

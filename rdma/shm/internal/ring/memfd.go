@@ -156,6 +156,7 @@ func (s *Segment) Unmap() {
 		_ = unix.Munmap(s.Ring)
 	}
 }
+
 // ClosesAtOnce reports whether a descriptor is memory or a Unix socket, so that its close does
 // not wait. The close of another file may wait for its file system, or for a peer.
 func ClosesAtOnce(fd int) bool {
