@@ -129,7 +129,7 @@ func TestProofNamesTheRDMAListener(t *testing.T) {
 		l, _ = Listen("tcp", free.Addr().String(), with(shm.New(nil)))
 	}
 	t.Cleanup(func() { l.Close() })
-	relayed := make(chan error, 1)
+	relayed := make(chan error, portTriesOfProof) // a port for the proof may be in use
 	foreignListener(t, iwarp.New(nil), addrOf(l), func(in *verbs.Incoming) {
 		_, _, err := raw(t, shm.New(nil), addrOf(l), in.PrivateData())
 		relayed <- err
