@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -71,6 +72,19 @@ func TestSmbclientIsBoundedByRights(t *testing.T) {
 	}
 	if out, err := smbclient(t, s.host, s.port, "data", "", "", "ls", "-N"); err == nil {
 		t.Errorf("a guest is served:\n%s", out)
+	}
+
+	for user, shares := range map[string][]string{"alice": {"data", "private", "IPC$"}, "bob": {"data", "IPC$"}} {
+		out, err := exec.CommandContext(t.Context(), "smbclient", "-L", s.host, "-p", s.port, "-g", "-U", user+"%secret").CombinedOutput()
+		var listed []string
+		for _, line := range strings.Split(string(out), "\n") {
+			if fields := strings.Split(line, "|"); len(fields) == 3 {
+				listed = append(listed, fields[1])
+			}
+		}
+		if err != nil || !slices.Equal(listed, shares) {
+			t.Errorf("%s sees %q, want %q: %v\n%s", user, listed, shares, err, out)
+		}
 	}
 
 	// smbclient stays connected, and lists the directory after the user is removed.

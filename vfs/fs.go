@@ -159,6 +159,17 @@ func (f *FS) Connect(name, user string) (*Share, Rights, error) {
 	return &s.Share, rights, nil
 }
 
+// Shares lists the shares to which a user may connect, as configured. The shares must not be
+// changed.
+func (f *FS) Shares(user string) (list []*Share) {
+	for _, s := range f.list {
+		if s.rightsOf(user) != NoAccess {
+			list = append(list, &s.Share)
+		}
+	}
+	return list
+}
+
 // Stats returns the counters.
 func (f *FS) Stats() Stats {
 	locks := int(f.locks.all.Held())

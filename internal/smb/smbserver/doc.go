@@ -11,7 +11,7 @@
 //     server refuses oplocks and leases, change notification, durable handles, and several
 //     channels to a session, with the status that the specification asks for.
 //   - Named pipes on IPC$ are the [PipeHandler]s of the configuration: one message in, one
-//     message out.
+//     message out. The pipe srvsvc lists the shares (package srvsvc).
 //
 // # The path of a request
 //

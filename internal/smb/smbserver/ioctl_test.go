@@ -91,7 +91,7 @@ func TestUnsupportedIoctlsAreRefused(t *testing.T) {
 func TestPipeMessagesReadsAndOverflow(t *testing.T) {
 	_, addr, _ := testServer(t, pipes(nil))
 	c := mount(t, addr, "IPC$")
-	c.want(ntstatus.ObjectNameNotFound, cmdCreate, rw("srvsvc").body())
+	c.want(ntstatus.ObjectNameNotFound, cmdCreate, rw("spoolss").body())
 	id := c.mustCreate(create{name: "LWIO", access: 3, share: 7, disposition: 1})
 	out := func(r reply) string { return string(r.body[48 : 48+le.Uint32(r.body[36:])]) }
 	r := c.want(ntstatus.Success, cmdIoctl, ioctlBody(id, fsctlTransceive, []byte("hi"), 1000))

@@ -3,38 +3,58 @@ package smbserver
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 
 	"lwio/internal/account"
 	"lwio/internal/ntstatus"
 )
 
-// pipe is an open named pipe in message mode: each message that the client writes has one
-// message as its result.
+// pipeService serves the messages of one pipe, as PipeHandler.Transact does. Its result is one or
+// several messages.
+type pipeService func(ctx context.Context, s *Session, request []byte, maxOutput int) ([][]byte, error)
+
+// pipeService returns the service of a pipe by its name, in any case; nil if there is none.
+func (s *Server) pipeService(name string) pipeService {
+	name = strings.ToLower(name)
+	h := s.cfg.Pipes[name]
+	switch {
+	case h != nil:
+		return func(ctx context.Context, s *Session, request []byte, maxOutput int) ([][]byte, error) {
+			out, err := h.Transact(ctx, s, request, maxOutput)
+			return [][]byte{out}, err
+		}
+	case name == sharesPipe:
+		return s.listShares
+	}
+	return nil
+}
+
+// pipe is an open named pipe in message mode: each message that the client writes has one or
+// several messages as its result.
 //
 // Source: [MS-SMB2 3.3.5.15.1], [OP-34]
 type pipe struct {
 	session *Session
 	name    string
-	handler PipeHandler
+	serve   pipeService
 	ctx     context.Context
 	cancel  context.CancelFunc
 	memory  account.Charge // of the pipe without its result; handleTable.mu guards it
 	held    heldResult
 
 	mu     sync.Mutex
-	unread []byte // the rest of the last result
-	result bool   // there is a result to read, perhaps empty
+	unread [][]byte // the rest of the last result
 	broken bool
 }
 
-func newPipe(s *Session, name string, h PipeHandler) *pipe {
-	p := &pipe{session: s, name: name, handler: h}
+func newPipe(s *Session, name string, serve pipeService) *pipe {
+	p := &pipe{session: s, name: name, serve: serve}
 	p.ctx, p.cancel = context.WithCancel(s.ctx)
 	return p
 }
 
-// close ends the context of the handler. It does not wait for the handler.
+// close ends the context of the service. It does not wait for the service.
 func (p *pipe) close() {
 	p.cancel()
 	p.held.close()
@@ -74,8 +94,8 @@ func (h *heldResult) close() {
 	h.charge.Return()
 }
 
-// transact passes one message to the handler and returns the result, or its first maxOutput
-// bytes with BUFFER_OVERFLOW; READ gives the rest.
+// transact passes one message to the service and returns the first message of the result, or its
+// first maxOutput bytes with BUFFER_OVERFLOW; READ gives the rest.
 //
 // Source: [MS-FSCC 2.3.45], [MS-SMB2 3.3.5.15.3]
 func (p *pipe) transact(ctx context.Context, request []byte, maxOutput int) ([]byte, ntstatus.Status) {
@@ -87,38 +107,38 @@ func (p *pipe) transact(ctx context.Context, request []byte, maxOutput int) ([]b
 	return p.takeLocked(maxOutput)
 }
 
-// write passes one message to the handler and keeps the result for READ.
+// write passes one message to the service and keeps the result for READ.
 func (p *pipe) write(ctx context.Context, request []byte, maxOutput int) ntstatus.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.callLocked(ctx, request, maxOutput)
 }
 
-// read returns the result, or the next maxOutput bytes of it.
+// read returns the next message of the result, or the next maxOutput bytes of it.
 func (p *pipe) read(maxOutput int) ([]byte, ntstatus.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.broken:
 		return nil, ntstatus.PipeDisconnected
-	case !p.result:
+	case len(p.unread) == 0:
 		return nil, ntstatus.PipeEmpty
 	}
 	return p.takeLocked(maxOutput)
 }
 
-// callLocked calls the handler and keeps its result. Precondition: mu is held.
+// callLocked calls the service and keeps its result. Precondition: mu is held.
 func (p *pipe) callLocked(ctx context.Context, request []byte, maxOutput int) ntstatus.Status {
 	switch {
 	case p.broken || p.ctx.Err() != nil:
 		return ntstatus.PipeDisconnected
-	case p.result:
+	case len(p.unread) > 0:
 		return ntstatus.PipeBusy
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(p.ctx, cancel)()
-	out, err := p.handler.Transact(ctx, p.session, request, maxOutput)
+	out, err := p.serve(ctx, p.session, request, maxOutput)
 	if err != nil {
 		p.broken = true
 		p.session.conn.log.Info("smb: named pipe failed", "pipe", p.name, "user", p.session.user, "error", err)
@@ -131,22 +151,28 @@ func (p *pipe) callLocked(ctx context.Context, request []byte, maxOutput int) nt
 		}
 		return ntstatus.PipeDisconnected
 	}
-	if !p.held.keep(p.session, len(out)) {
+	size := 0
+	for _, message := range out {
+		size += len(message)
+	}
+	if !p.held.keep(p.session, size) {
 		p.broken = true
 		return ntstatus.InsufficientResources
 	}
-	p.unread, p.result = out, true
+	p.unread = out
 	return ntstatus.Success
 }
 
-// takeLocked takes up to maxOutput bytes of the result. Precondition: mu is held.
+// takeLocked takes up to maxOutput bytes of the next message of the result. Precondition: mu is
+// held, and there is a message.
 func (p *pipe) takeLocked(maxOutput int) ([]byte, ntstatus.Status) {
-	out := p.unread
+	out := p.unread[0]
 	if len(out) > maxOutput {
-		p.unread = out[maxOutput:]
+		p.unread[0] = out[maxOutput:]
 		return out[:maxOutput], ntstatus.BufferOverflow
 	}
-	p.unread, p.result = nil, false
-	p.held.drop()
+	if p.unread = p.unread[1:]; len(p.unread) == 0 {
+		p.held.drop()
+	}
 	return out, ntstatus.Success
 }

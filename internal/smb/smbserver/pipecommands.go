@@ -20,12 +20,13 @@ const maxPipeResult = 64 << 10
 //
 // Source: [MS-SMB2 3.3.5.9], [OP-34]
 func createPipe(r *request, name string) ntstatus.Status {
-	name = strings.ToLower(strings.TrimPrefix(name, `\`))
-	h, ok := r.conn.srv.cfg.Pipes[name]
-	if !ok {
+	name = strings.TrimPrefix(name, `\`)
+	serve := r.conn.srv.pipeService(name)
+	if serve == nil {
 		return ntstatus.ObjectNameNotFound
 	}
-	o := &open{tree: r.tree, pipe: newPipe(r.session, name, h)}
+	o := &open{tree: r.tree, pipe: newPipe(r.session, name, serve)}
+	var ok bool
 	if o.pipe.memory, ok = r.conn.memory.TryCharge(r.session.user, handleMemory, account.Last); !ok {
 		o.pipe.close()
 		return ntstatus.InsufficientResources
@@ -89,7 +90,7 @@ func pipeWait(r *request, in []byte) ntstatus.Status {
 	if err != nil {
 		return statusOf(err)
 	}
-	if _, ok := r.conn.srv.cfg.Pipes[strings.ToLower(name)]; !ok {
+	if r.conn.srv.pipeService(name) == nil {
 		return ntstatus.ObjectNameNotFound
 	}
 	return ntstatus.Success
