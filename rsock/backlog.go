@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/netip"
 	"sync"
+
+	"lwio/internal/evict"
 )
 
 // errEvicted ends the handshake of a connection that lost its place in the backlog.
@@ -19,65 +21,31 @@ type backlog struct {
 	most int // places
 
 	mu         sync.Mutex // guards the fields below
-	handshakes map[*place]struct{}
-	hosts      map[netip.Prefix]int // handshakes of each host
-	negotiated int                  // connections that wait for AcceptConn
-	entered    uint64
+	handshakes evict.Table[*place]
+	negotiated int // connections that wait for AcceptConn
 }
 
 // place is the place of a connection that is not negotiated.
-type place struct {
-	host   netip.Prefix
-	number uint64 // order of the requests
-	evict  context.CancelCauseFunc
-}
+type place struct{ evict context.CancelCauseFunc }
 
-func (b *backlog) init(most int) {
-	b.most = most
-	b.handshakes, b.hosts = make(map[*place]struct{}), make(map[netip.Prefix]int)
-}
+func (b *backlog) init(most int) { b.most = most }
 
 // enter gives a request a place. If there is none, it evicts the oldest handshake of the host
 // with the most handshakes. It returns nil if all connections are negotiated.
-func (b *backlog) enter(host netip.Prefix, evict context.CancelCauseFunc) *place {
+func (b *backlog) enter(host netip.Prefix, end context.CancelCauseFunc) *place {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.handshakes)+b.negotiated >= b.most {
-		oldest := b.oldestLocked()
-		if oldest == nil {
+	if b.handshakes.Len()+b.negotiated >= b.most {
+		oldest, ok := b.handshakes.Victim(nil)
+		if !ok {
 			return nil
 		}
-		b.removeLocked(oldest)
+		b.handshakes.Remove(oldest)
 		oldest.evict(errEvicted)
 	}
-	b.entered++
-	p := &place{host, b.entered, evict}
-	b.handshakes[p] = struct{}{}
-	b.hosts[host]++
+	p := &place{end}
+	b.handshakes.Add(p, host)
 	return p
-}
-
-// oldestLocked returns the handshake to evict, or nil if there is no handshake.
-func (b *backlog) oldestLocked() (oldest *place) {
-	for p := range b.handshakes {
-		if oldest == nil || b.hosts[p.host] > b.hosts[oldest.host] ||
-			b.hosts[p.host] == b.hosts[oldest.host] && p.number < oldest.number {
-			oldest = p
-		}
-	}
-	return oldest
-}
-
-// removeLocked takes a place back. It returns false if the place was taken back before.
-func (b *backlog) removeLocked(p *place) bool {
-	if _, ok := b.handshakes[p]; !ok {
-		return false
-	}
-	delete(b.handshakes, p)
-	if b.hosts[p.host]--; b.hosts[p.host] == 0 {
-		delete(b.hosts, p.host)
-	}
-	return true
 }
 
 // finish gives the place of a handshake to the negotiated connection. It returns false if the
@@ -85,7 +53,7 @@ func (b *backlog) removeLocked(p *place) bool {
 func (b *backlog) finish(p *place) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	ok := b.removeLocked(p)
+	ok := b.handshakes.Remove(p)
 	if ok {
 		b.negotiated++
 	}
@@ -96,7 +64,7 @@ func (b *backlog) finish(p *place) bool {
 func (b *backlog) leave(p *place) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.removeLocked(p)
+	b.handshakes.Remove(p)
 }
 
 // accepted takes the place of a negotiated connection back.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"lwio/internal/evict"
 	"lwio/rsock/internal/verbs"
 )
 
@@ -119,12 +120,7 @@ func (r *rdmaListener) hostOf(call *hello) netip.Prefix {
 	if r.at.fabric.inHost() {
 		return netip.Prefix{}
 	}
-	bits := call.from.Addr().BitLen()
-	if call.from.Addr().Is6() {
-		bits = 64 // a host can have all addresses of its network
-	}
-	host, _ := call.from.Addr().Prefix(bits) // fails for no address
-	return host
+	return evict.HostOf(call.from.Addr())
 }
 
 // readRequest decodes the hello of a request. It checks that the hello names this listener,

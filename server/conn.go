@@ -57,8 +57,8 @@ type conn struct {
 
 // peer names the client of a connection.
 type peer struct {
-	name string     // address as text
-	host netip.Addr // host of the address; the zero Addr without one
+	name string       // address as text
+	host netip.Prefix // of the address, for limits
 }
 
 // newConn returns a connection for a request that arrived on a fabric. Its context ends with

@@ -1,11 +1,11 @@
 package server
 
 import (
-	"net/netip"
 	"sync"
 	"time"
 
 	"lwio/internal/account"
+	"lwio/internal/evict"
 )
 
 // connTable is the table of an engine's connections. It bounds their number: of all connections, of
@@ -18,12 +18,13 @@ type connTable struct {
 
 	mu      sync.Mutex
 	all     map[*conn]struct{}
-	byID    map[[8]byte]*conn // authenticated connections, by SessionId
-	users   *account.Sum      // connections that have passed AUTH
-	arrived uint64            // connections so far
-	stopped bool              // new connections are refused
-	empty   chan struct{}     // closed when all is empty; nil without a waiter
-	change  sync.Cond         // a displaced connection is gone, or stopped is set
+	peers   evict.Table[*conn] // unauthenticated connections that are not displaced
+	byID    map[[8]byte]*conn  // authenticated connections, by SessionId
+	users   *account.Sum       // connections that have passed AUTH
+	arrived uint64             // connections so far
+	stopped bool               // new connections are refused
+	empty   chan struct{}      // closed when all is empty; nil without a waiter
+	change  sync.Cond          // a displaced connection is gone, or stopped is set
 }
 
 // connEntry is the entry of a connection in the table. connTable.mu guards it.
@@ -69,6 +70,7 @@ func (t *connTable) enter(c *conn, start func()) bool {
 	t.arrived++
 	c.entry.number = t.arrived
 	t.all[c] = struct{}{}
+	t.peers.Add(c, c.peer.host)
 	start()
 	return true
 }
@@ -80,26 +82,10 @@ func (t *connTable) hasRoomLocked() bool {
 }
 
 // displaceLocked cuts an unauthenticated connection, which counts as displaced until it is gone.
-// It chooses the oldest connection of the host with the most unauthenticated connections, so a
-// host that floods the server evicts its own connections.
 func (t *connTable) displaceLocked() {
-	perHost := make(map[netip.Addr]int)
-	for c := range t.all {
-		if !c.auth.passed && !c.entry.displaced {
-			perHost[c.peer.host]++
-		}
-	}
-	var oldest *conn
-	for c := range t.all {
-		if c.auth.passed || c.entry.displaced {
-			continue
-		}
-		if oldest == nil || perHost[c.peer.host] > perHost[oldest.peer.host] ||
-			perHost[c.peer.host] == perHost[oldest.peer.host] && c.entry.number < oldest.entry.number {
-			oldest = c
-		}
-	}
-	oldest.entry.displaced = true // there is one: unauthenticated counts it
+	oldest, _ := t.peers.Victim(nil) // there is one: unauthenticated counts it
+	t.peers.Remove(oldest)
+	oldest.entry.displaced = true
 	t.count.displaced.Add(1)
 	t.count.connections.Add(-1)
 	t.count.unauthenticated.Add(-1)
@@ -123,7 +109,7 @@ func (t *connTable) pass(c *conn) {
 	defer t.mu.Unlock()
 	c.auth.passed = true
 	c.auth.since = time.Now()
-	if !c.entry.displaced {
+	if t.peers.Remove(c) {
 		t.count.unauthenticated.Add(-1)
 	}
 	t.byID[c.auth.sessionID] = c
@@ -169,7 +155,7 @@ func (t *connTable) leave(c *conn) {
 	case c.entry.displaced:
 		t.count.displaced.Add(-1)
 		t.change.Broadcast()
-	case !c.auth.passed:
+	case t.peers.Remove(c):
 		t.count.unauthenticated.Add(-1)
 		fallthrough
 	default:

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"time"
 
+	"lwio/internal/evict"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -126,7 +127,7 @@ const acceptPause = 100 * time.Millisecond
 func (e *engine) admit(f *fabric, connector rdma.Connector) {
 	addr, _ := connector.PeerAddr()
 	log := e.log.With(slog.String("provider", f.name), slog.Any("peer", addr))
-	c := newConn(e, f, connector, log, peer{addr.String(), addr.AddrPort.Addr().Unmap()})
+	c := newConn(e, f, connector, log, peer{addr.String(), evict.HostOf(addr.AddrPort.Addr())})
 	if !e.conns.enter(c, func() { e.wg.Go(c.serve) }) {
 		e.count.rejected.Add(1)
 		e.noise.Warn(log, "lwio: connection rejected: too many")

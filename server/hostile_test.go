@@ -224,14 +224,15 @@ func TestOldestOfTheBusiestHostIsEvicted(t *testing.T) {
 	table.init(new(Limits), new(counters))
 	enter := func(host string) *conn {
 		table.arrived++
-		c := &conn{peer: peer{host: netip.MustParseAddr(host)}, entry: connEntry{number: table.arrived}}
+		c := &conn{peer: peer{host: netip.MustParsePrefix(host)}, entry: connEntry{number: table.arrived}}
 		c.ctx, c.cancel = context.WithCancelCause(t.Context())
 		table.all[c] = struct{}{}
+		table.peers.Add(c, c.peer.host)
 		return c
 	}
-	lone, known := enter("192.0.2.1"), enter("192.0.2.2")
-	known.auth.passed = true
-	first, second, third := enter("192.0.2.2"), enter("192.0.2.2"), enter("192.0.2.2")
+	lone, known := enter("192.0.2.1/32"), enter("192.0.2.2/32")
+	table.pass(known)
+	first, second, third := enter("192.0.2.2/32"), enter("192.0.2.2/32"), enter("192.0.2.2/32")
 	for i, want := range []*conn{first, second, lone, third} {
 		table.displaceLocked()
 		if !want.entry.displaced || want.ctx.Err() == nil {

@@ -69,7 +69,8 @@ type Config struct {
 	// that wait for DrainTimeout; a further one is closed at once. 0 means 256.
 	MaxStartups int
 	// MaxBacklog bounds the requests of one listener that wait for a connector, and the
-	// backlog of Listen. 0 means 1024.
+	// backlog of Listen. A further request replaces the oldest request of the host that has the
+	// most, which is refused. 0 means 1024.
 	MaxBacklog int
 	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger

@@ -3,7 +3,9 @@ package iwarp
 import (
 	"context"
 	"net"
+	"net/netip"
 
+	"lwio/internal/evict"
 	"lwio/rdma"
 	"lwio/rdma/internal/softrdma"
 	"lwio/rdma/iwarp/internal/frame"
@@ -31,14 +33,8 @@ func (a *adapter) Listen(ctx context.Context, op string, local rdma.Addr) (softr
 // Local returns the bound address.
 func (d *listenSocket) Local() rdma.Addr { return fabricAddr(d.Addr()) }
 
-// HostOf returns the IP address of the peer, without the port.
-func (d *listenSocket) HostOf(nc net.Conn) string {
-	addr := nc.RemoteAddr().String()
-	if host, _, err := net.SplitHostPort(addr); err == nil {
-		return host
-	}
-	return addr
-}
+// HostOf returns the host of the peer.
+func (d *listenSocket) HostOf(nc net.Conn) netip.Prefix { return evict.Host(nc.RemoteAddr()) }
 
 // ReadRequest reads the request of a connection.
 //

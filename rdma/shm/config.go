@@ -55,7 +55,7 @@ type Config struct {
 	// 256.
 	MaxStartups int
 	// MaxBacklog bounds the pending requests of one listener, and the backlog of Listen.
-	// 0 means 1024.
+	// A further request replaces the oldest one, which is refused. 0 means 1024.
 	MaxBacklog int
 	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger

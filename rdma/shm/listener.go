@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"net/netip"
 	"time"
 
 	"lwio/rdma"
@@ -39,7 +40,7 @@ func (a *adapter) Listen(_ context.Context, op string, local rdma.Addr) (softrdm
 func (d *listenSocket) Local() rdma.Addr { return d.a.addr(d.name) }
 
 // HostOf returns the same host for all peers.
-func (d *listenSocket) HostOf(net.Conn) string { return "" }
+func (d *listenSocket) HostOf(net.Conn) netip.Prefix { return netip.Prefix{} }
 
 // ReadRequest checks the user of the peer and reads its request.
 func (d *listenSocket) ReadRequest(nc net.Conn) (softrdma.Request, *softrdma.PeerParams, error) {

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
-	"net"
 	"net/netip"
 	"sync"
 	"time"
@@ -155,21 +154,4 @@ func evictLeast[V any](m map[authKey]V, less func(x, y V) bool) {
 		}
 	}
 	delete(m, least)
-}
-
-// origin returns the prefix that counts as one address. For IPv6 it is the network of 64
-// bits, because a host can use all of its addresses. All addresses that are not TCP
-// addresses count as one.
-func origin(a net.Addr) netip.Prefix {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
-		return netip.Prefix{}
-	}
-	ip := tcp.AddrPort().Addr().Unmap().WithZone("")
-	bits := ip.BitLen()
-	if ip.Is6() {
-		bits = 64
-	}
-	p, _ := ip.Prefix(bits) // of an IP address, and in range
-	return p
 }

@@ -2,7 +2,6 @@ package smbserver
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"sync"
 	"testing"
@@ -119,21 +118,6 @@ func TestAuthLimitMemoryIsBounded(t *testing.T) {
 	}
 	if b.admits(here, "alice") {
 		t.Error("the key with most failures was evicted")
-	}
-}
-
-// Source: [MS-SMB2 3.3.5.5.3] (the limits are ours)
-func TestOriginIsTheHostOrItsNetwork(t *testing.T) {
-	for in, want := range map[net.Addr]string{
-		&net.TCPAddr{IP: net.IPv4(192, 0, 2, 7)}:                            "192.0.2.7/32",
-		&net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.7")}:                   "192.0.2.7/32",
-		&net.TCPAddr{IP: net.ParseIP("2001:db8:1:2:3:4:5:6"), Zone: "eth0"}: "2001:db8:1:2::/64",
-		&net.TCPAddr{}:  "invalid Prefix",
-		&net.UnixAddr{}: "invalid Prefix",
-	} {
-		if got := origin(in).String(); got != want {
-			t.Errorf("%v: %s, want %s", in, got, want)
-		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 
 	"lwio/internal/account"
+	"lwio/internal/evict"
 	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbbuf"
 	"lwio/internal/smb/smbwire"
@@ -46,11 +47,10 @@ const transferSlack = 64 << 10
 //
 // Source: [MS-SMB2 3.3.1.7]
 type conn struct {
-	srv     *Server
-	nc      net.Conn
-	log     *slog.Logger
-	arrival uint64       // order of arrival at the server
-	origin  netip.Prefix // of the client's address, for limits
+	srv    *Server
+	nc     net.Conn
+	log    *slog.Logger
+	origin netip.Prefix // of the client's address, for limits
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -79,7 +79,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		srv:      s,
 		nc:       nc,
 		log:      s.cfg.Logger.With("remote", nc.RemoteAddr().String()),
-		origin:   origin(nc.RemoteAddr()),
+		origin:   evict.Host(nc.RemoteAddr()),
 		credits:  newCredits(s.cfg.MaxCredits),
 		writer:   frameWriter{nc: nc, stall: s.cfg.StallTimeout},
 		sessions: newSessionTable(s.cfg.MaxSessions, s.cfg.AuthTimeout, s.users),

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"log/slog"
 	"net"
-	"net/netip"
 	"testing"
 	"time"
 
@@ -98,27 +97,6 @@ func TestUnauthenticatedConnectionsAreEvicted(t *testing.T) {
 	first.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
 	if st := s.Stats(); st.Connections != 3 || st.Refused != 1 {
 		t.Errorf("%d connections, %d refused", st.Connections, st.Refused)
-	}
-}
-
-// The victim is the oldest unauthenticated connection of the address with most of them.
-func TestVictimIsOldestOfBusiestAddress(t *testing.T) {
-	s := &Server{conns: make(map[*conn]struct{})}
-	enter := func(from string) *conn {
-		s.arrivals++
-		c := &conn{arrival: s.arrivals, origin: netip.MustParsePrefix(from), sessions: newSessionTable(0, 0, nil)}
-		s.conns[c] = struct{}{}
-		return c
-	}
-	lone, known := enter("192.0.2.1/32"), enter("192.0.2.2/32")
-	known.sessions.valid.Store(1)
-	first, second, third := enter("192.0.2.2/32"), enter("192.0.2.2/32"), enter("192.0.2.2/32")
-	for i, want := range []*conn{first, second, lone, third, nil} {
-		got := s.victimLocked()
-		if got != want {
-			t.Fatalf("displacement %d takes another", i)
-		}
-		delete(s.conns, got)
 	}
 }
 

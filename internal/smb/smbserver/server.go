@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"lwio/internal/account"
+	"lwio/internal/evict"
 	"lwio/internal/ratelimit"
 	"lwio/internal/smb/smbbuf"
 )
@@ -36,8 +37,7 @@ type Server struct {
 	mu        sync.Mutex
 	closed    bool
 	listeners map[net.Listener]struct{}
-	conns     map[*conn]struct{}
-	arrivals  uint64 // connections so far
+	conns     evict.Table[*conn]
 	sessions  map[uint64]*Session
 	limiters  map[string]*ratelimit.Limiter // of users that have logged on
 }
@@ -83,7 +83,6 @@ func New(cfg Config) (*Server, error) {
 		users:     account.NewSum(int64(cfg.MaxConnections)*int64(cfg.MaxSessions), int64(cfg.MaxUserConnections)),
 		memory:    account.NewSum(cfg.Memory, 0),
 		listeners: make(map[net.Listener]struct{}),
-		conns:     make(map[*conn]struct{}),
 		sessions:  make(map[uint64]*Session),
 		limiters:  make(map[string]*ratelimit.Limiter),
 	}, nil
@@ -158,47 +157,29 @@ func (s *Server) admit(c *conn) error {
 	if s.closed {
 		return errServerClosed
 	}
-	if len(s.conns) >= s.cfg.MaxConnections {
-		victim := s.victimLocked()
-		if victim == nil {
-			return errTooMany
-		}
-		delete(s.conns, victim)
-		victim.cut(errEvicted)
+	if s.conns.Len() >= s.cfg.MaxConnections && !s.evictLocked() {
+		return errTooMany
 	}
-	s.arrivals++
-	c.arrival = s.arrivals
-	s.conns[c] = struct{}{}
+	s.conns.Add(c, c.origin)
 	s.wg.Add(1)
 	return nil
 }
 
-// victimLocked returns the connection to evict, nil if all have an authenticated session.
-// It chooses the oldest unauthenticated connection from the address that has the most of
-// them: a flood evicts its own connections. Precondition: mu is held.
-func (s *Server) victimLocked() *conn {
-	candidates := make(map[*conn]struct{})
-	from := make(map[netip.Prefix]int)
-	for c := range s.conns {
-		if !c.sessions.authenticated() { // which may change meanwhile
-			candidates[c] = struct{}{}
-			from[c.origin]++
-		}
+// evictLocked evicts the oldest unauthenticated connection of the address that has the most of them.
+// It returns false if all connections have an authenticated session. Precondition: mu is held.
+func (s *Server) evictLocked() bool {
+	victim, ok := s.conns.Victim(func(c *conn) bool { return !c.sessions.authenticated() }) // which may change meanwhile
+	if ok {
+		s.conns.Remove(victim)
+		victim.cut(errEvicted)
 	}
-	var victim *conn
-	for c := range candidates {
-		if victim == nil || from[c.origin] > from[victim.origin] ||
-			from[c.origin] == from[victim.origin] && c.arrival < victim.arrival {
-			victim = c
-		}
-	}
-	return victim
+	return ok
 }
 
 // remove removes a connection when its last goroutine ends.
 func (s *Server) remove(c *conn) {
 	s.mu.Lock()
-	delete(s.conns, c)
+	s.conns.Remove(c)
 	s.mu.Unlock()
 	s.wg.Done()
 }
@@ -251,11 +232,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) connections() []*conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	conns := make([]*conn, 0, len(s.conns))
-	for c := range s.conns {
-		conns = append(conns, c)
-	}
-	return conns
+	return slices.Collect(s.conns.All())
 }
 
 // Close stops accepting, cuts all connections, closes the opens of their sessions, and
@@ -281,7 +258,7 @@ func (s *Server) Stats() Stats {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st.Connections = len(s.conns)
+	st.Connections = s.conns.Len()
 	for _, ss := range s.sessions {
 		if ss.state.Load() == sessionValid {
 			st.Sessions++

@@ -176,7 +176,7 @@ func TestIdleWorkersEnd(t *testing.T) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for conn := range s.conns {
+	for conn := range s.conns.All() {
 		w := &conn.workers
 		w.mu.Lock()
 		if w.total > s.cfg.MaxWorkers || w.total < 1 {

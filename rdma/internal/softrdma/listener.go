@@ -5,9 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
+	"lwio/internal/evict"
 	"lwio/internal/ratelimit"
 	"lwio/rdma"
 )
@@ -22,8 +24,8 @@ type ListenSocket interface {
 	// Local returns its address on the fabric.
 	Local() rdma.Addr
 	// HostOf returns the host of a connection. If there are too many connections in
-	// start-up, a connection of the host with the most connections is dropped first.
-	HostOf(nc net.Conn) string
+	// start-up, or waiting requests, one of the host with the most is dropped first.
+	HostOf(nc net.Conn) netip.Prefix
 	// ReadRequest reads the request of a connection. It ends at its own time limit, or
 	// when the connection is closed. If it fails, the listener closes the connection.
 	ReadRequest(nc net.Conn) (Request, *PeerParams, error)
@@ -39,11 +41,13 @@ type Limits struct {
 // arrival is a received request.
 type arrival struct {
 	Request
+	nc     net.Conn
 	params *PeerParams
 }
 
 // Listener takes connections and reads their requests, each in its own goroutine.
-// Requests wait in a bounded queue for a connector.
+// Requests wait in a bounded queue for a connector. If the queue is full, the oldest request of the
+// host with the most requests is refused.
 //
 // Source: [ND Listener]
 type Listener struct {
@@ -55,9 +59,10 @@ type Listener struct {
 
 	mu       sync.Mutex
 	socket   ListenSocket
-	requests chan arrival        // made by Listen
-	starting map[net.Conn]uint64 // connections in start-up, with their arrival numbers
-	arrivals uint64
+	backlog  int                   // most entries of waiting
+	waiting  evict.Table[*arrival] // requests that wait for a connector
+	queued   chan struct{}         // one element for each of them; made by Listen
+	starting evict.Table[net.Conn] // connections in start-up
 	closed   bool
 	wg       sync.WaitGroup
 }
@@ -104,7 +109,7 @@ func (l *Listener) Listen(backlog int) error {
 	switch {
 	case l.closed:
 		return l.d.Error(op, "", rdma.StatusInvalidHandle, nil)
-	case l.socket == nil, l.requests != nil:
+	case l.socket == nil, l.queued != nil:
 		return l.d.Error(op, "", rdma.StatusInvalidDeviceState, nil)
 	case backlog < 0:
 		return l.d.Error(op, "", rdma.StatusInvalidParameter, nil)
@@ -112,8 +117,7 @@ func (l *Listener) Listen(backlog int) error {
 	if backlog == 0 || backlog > l.limits.Backlog {
 		backlog = l.limits.Backlog
 	}
-	l.requests = make(chan arrival, backlog)
-	l.starting = make(map[net.Conn]uint64)
+	l.backlog, l.queued = backlog, make(chan struct{}, backlog)
 	l.wg.Add(1)
 	go l.acceptAll()
 	return nil
@@ -123,7 +127,7 @@ func (l *Listener) Listen(backlog int) error {
 func (l *Listener) LocalAddr() (rdma.Addr, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.requests == nil || l.closed {
+	if l.queued == nil || l.closed {
 		return rdma.Addr{}, l.d.Error("local address", "", rdma.StatusInvalidDeviceState, nil)
 	}
 	return l.socket.Local(), nil
@@ -161,67 +165,66 @@ func (l *Listener) start(nc net.Conn) {
 		nc.Close()
 		return
 	}
-	l.arrivals++
-	l.starting[nc] = l.arrivals
-	if len(l.starting) > l.limits.Startups {
-		slowest := l.slowestLocked()
-		delete(l.starting, slowest)
+	l.starting.Add(nc, l.socket.HostOf(nc))
+	if l.starting.Len() > l.limits.Startups {
+		slowest, _ := l.starting.Victim(nil)
+		l.starting.Remove(slowest)
 		slowest.Close()
 	}
 	l.wg.Add(1)
 	go l.startup(nc)
 }
 
-// slowestLocked returns the connection that is dropped for a new one.
-func (l *Listener) slowestLocked() net.Conn {
-	hosts := make(map[string]int)
-	for c := range l.starting {
-		hosts[l.socket.HostOf(c)]++
-	}
-	var slowest net.Conn
-	most := 0
-	for c, when := range l.starting {
-		n := hosts[l.socket.HostOf(c)]
-		if n > most || n == most && when < l.starting[slowest] {
-			slowest, most = c, n
-		}
-	}
-	return slowest
-}
-
-// startup reads the request of a connection and queues it. If the queue is full, startup refuses
-// the request. The refusal may wait for the peer, so mu is not held, and the connection still
-// counts as one in start-up.
+// startup reads the request of a connection and queues it. If the queue was full, startup refuses
+// the request that lost its place. The refusal may wait for the peer, so mu is not held, and the
+// refused connection counts as one in start-up again.
 func (l *Listener) startup(nc net.Conn) {
 	defer l.wg.Done()
 	r, params, err := l.socket.ReadRequest(nc)
-	if l.admit(nc, arrival{r, params}, err) {
+	evicted := l.admit(&arrival{r, nc, params}, err)
+	if evicted == nil {
 		return
 	}
-	r.Refuse(nil)
+	evicted.Refuse(nil)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.starting, nc)
+	l.starting.Remove(evicted.nc)
 }
 
 // admit ends the start-up of a connection: it queues the request, or closes the connection if err
-// is not nil. admit returns false if the queue is full.
-func (l *Listener) admit(nc net.Conn, request arrival, err error) bool {
+// is not nil. If the queue was full, admit returns the request that lost its place.
+func (l *Listener) admit(request *arrival, err error) (evicted *arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	nc := request.nc
+	host := l.socket.HostOf(nc)
+	l.starting.Remove(nc)
 	if err != nil || l.closed {
-		delete(l.starting, nc)
 		l.noise.Log(l.limits.Logger, slog.LevelInfo, l.d.fabric+": start-up failed", "peer", nc.RemoteAddr(), "err", err)
 		nc.Close()
-		return true
+		return nil
 	}
-	select {
-	case l.requests <- request:
-		delete(l.starting, nc)
-		return true
-	default:
-		return false
+	l.waiting.Add(request, host)
+	if l.waiting.Len() <= l.backlog {
+		l.queued <- struct{}{} // has room, as it has at most as many elements as waiting
+		return nil
 	}
+	evicted, _ = l.waiting.Victim(nil)
+	l.waiting.Remove(evicted)
+	l.starting.Add(evicted.nc, l.socket.HostOf(evicted.nc))
+	return evicted
+}
+
+// takeRequest takes the oldest waiting request, nil if Close has taken all. The caller has taken an
+// element of queued.
+func (l *Listener) takeRequest() *arrival {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for r := range l.waiting.All() {
+		l.waiting.Remove(r)
+		return r
+	}
+	return nil
 }
 
 // ConnectionRequest waits for a request and gives it to a connector.
@@ -235,7 +238,12 @@ func (l *Listener) ConnectionRequest(ctx context.Context, into rdma.Connector) e
 		return err
 	}
 	select {
-	case r := <-l.requests:
+	case <-l.queued:
+		r := l.takeRequest()
+		if r == nil {
+			c.unexpect()
+			return l.d.Error(op, "", rdma.StatusCanceled, nil)
+		}
 		if c.take(r.Request, r.params) {
 			return nil
 		}
@@ -259,7 +267,7 @@ func (l *Listener) expect(ctx context.Context, op string, c *Connector) error {
 	switch {
 	case l.closed:
 		return l.d.Error(op, "", rdma.StatusCanceled, nil)
-	case l.requests == nil:
+	case l.queued == nil:
 		return l.d.Error(op, "", rdma.StatusInvalidDeviceState, nil)
 	case ctx.Err() != nil:
 		return l.d.Canceled(ctx, op, "")
@@ -281,20 +289,14 @@ func (l *Listener) Close() error {
 	if l.socket != nil {
 		l.socket.Close()
 	}
-	for nc := range l.starting {
+	for nc := range l.starting.All() {
 		nc.Close()
 	}
 	l.mu.Unlock()
 	l.wg.Wait()
 	var refusals sync.WaitGroup
-	for l.requests != nil {
-		select {
-		case r := <-l.requests:
-			refusals.Go(func() { r.Refuse(nil) }) // a refusal may wait for its peer
-			continue
-		default:
-		}
-		break
+	for r := l.takeRequest(); r != nil; r = l.takeRequest() {
+		refusals.Go(func() { r.Refuse(nil) }) // a refusal may wait for its peer
 	}
 	refusals.Wait()
 	l.d.Remove(Listeners, l)

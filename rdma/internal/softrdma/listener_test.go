@@ -7,11 +7,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"lwio/internal/evict"
 	"lwio/internal/ratelimit"
 	"lwio/rdma"
 )
@@ -33,10 +35,10 @@ func (s *fakeSocket) Accept() (net.Conn, error) {
 	}
 	return nc, nil
 }
-func (s *fakeSocket) Close() error         { close(s.arrived); return nil }
-func (*fakeSocket) Addr() net.Addr         { return &net.UnixAddr{} }
-func (*fakeSocket) Local() rdma.Addr       { return rdma.Addr{Name: "us"} }
-func (*fakeSocket) HostOf(net.Conn) string { return "them" }
+func (s *fakeSocket) Close() error                  { close(s.arrived); return nil }
+func (*fakeSocket) Addr() net.Addr                  { return &net.UnixAddr{} }
+func (*fakeSocket) Local() rdma.Addr                { return rdma.Addr{Name: "us"} }
+func (*fakeSocket) HostOf(nc net.Conn) netip.Prefix { return evict.Host(nc.RemoteAddr()) }
 func (s *fakeSocket) ReadRequest(nc net.Conn) (Request, *PeerParams, error) {
 	return &waitingRequest{nc: nc, s: s}, &PeerParams{}, nil
 }
@@ -111,6 +113,57 @@ func TestRefusalDelaysNoOtherConnection(t *testing.T) {
 	rl.Close()
 	wantClosed(1)
 	wantClosed(2)
+}
+
+// addrConn is a net.Conn from an address.
+type addrConn struct {
+	net.Conn
+	from net.Addr
+}
+
+func (c *addrConn) RemoteAddr() net.Addr { return c.from }
+
+// A full queue refuses no new request: the oldest request of the host that has the most is refused.
+// The others get their connectors in the order of arrival.
+//
+// Source: [RFC 5042 §6.4]
+func TestFullQueueRefusesOldestRequestOfBusiestHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newFakeSocket()
+		n := &listenNetwork{newFakeNetwork(), s}
+		rl, err := NewDomain("soft").CreateListener(n, Limits{Backlog: 3, Startups: 10, Logger: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			err = errors.Join(rl.Bind(t.Context(), rdma.Addr{}), rl.Listen(0))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		conns := make([]net.Conn, 5)
+		for i, last := range []byte{1, 2, 2, 1, 1} { // hosts
+			here, there := net.Pipe()
+			defer there.Close()
+			conns[i] = &addrConn{here, &net.TCPAddr{IP: net.IPv4(10, 0, 0, last)}}
+			s.arrived <- conns[i]
+			synctest.Wait()
+		}
+		// Of {1 2 2}, 1 the first of host 1; then of {2 2 1}, 1 the first of host 2.
+		for _, want := range []int{0, 1} {
+			if got := <-s.refused; got != conns[want] {
+				t.Errorf("another connection than number %d is refused", want)
+			}
+		}
+		l := rl.(*Listener)
+		for _, want := range []int{2, 3, 4} {
+			<-l.queued
+			if r := l.takeRequest(); r == nil || r.nc != conns[want] {
+				t.Errorf("%+v, want number %d", r, want)
+			}
+		}
+		if len(s.refused) != 0 || len(l.queued) != 0 {
+			t.Errorf("%d more refusals, %d waiting", len(s.refused), len(l.queued))
+		}
+		rl.Close()
+	})
 }
 
 // brokenSocket is a fakeSocket whose connections send no request.
