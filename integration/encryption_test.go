@@ -4,16 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
-	"unicode/utf16"
 
+	"lwio/integration/internal/wiretap"
 	"lwio/integration/samba"
 	"lwio/internal/smb/smbauth"
 	smb "lwio/internal/smb/smbclient"
@@ -77,69 +75,8 @@ func TestClientEncryptsWithSamba(t *testing.T) {
 	}
 }
 
-// recorder passes TCP connections on to a server and records all bytes.
-type recorder struct {
-	port string
-	mu   sync.Mutex
-	seen bytes.Buffer
-}
-
-// record starts a recorder in front of a server.
-func record(t *testing.T, server string) *recorder {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &recorder{}
-	if _, r.port, err = net.SplitHostPort(l.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
-	var all sync.WaitGroup
-	t.Cleanup(func() { l.Close(); all.Wait() })
-	all.Go(func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			to, err := net.Dial("tcp", server)
-			if err != nil {
-				client.Close()
-				continue
-			}
-			for _, way := range [][2]net.Conn{{client, to}, {to, client}} {
-				all.Go(func() {
-					_, _ = io.Copy(io.MultiWriter(way[1], r), way[0])
-					way[0].Close()
-					way[1].Close()
-				})
-			}
-		}
-	})
-	return r
-}
-
-// Write records bytes of either direction.
-func (r *recorder) Write(b []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.seen.Write(b)
-}
-
-// has reports whether the recorded bytes hold a text, in UTF-8 or UTF-16.
-func (r *recorder) has(text string) bool {
-	var wide []byte
-	for _, u := range utf16.Encode([]rune(text)) {
-		wide = append(wide, byte(u), byte(u>>8))
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return bytes.Contains(r.seen.Bytes(), []byte(text)) || bytes.Contains(r.seen.Bytes(), wide)
-}
-
 // TestSmbclientEncrypts stores, lists, fetches and removes files with smbclient, in every dialect
-// and with every cipher. A recorder between both sees neither names nor data, unless encryption is
+// and with every cipher. A wiretap between both sees neither names nor data, unless encryption is
 // neither demanded nor required.
 //
 // Source: [MS-SMB2 3.3.5.2.1.1], [MS-SMB2 3.3.4.1.4]
@@ -156,8 +93,8 @@ func TestSmbclientEncrypts(t *testing.T) {
 		}
 		exchange := func(t *testing.T, want bool, options ...string) {
 			t.Helper()
-			r := record(t, net.JoinHostPort(s.host, s.port))
-			out, err := smbclient(t, s.host, r.port, "data", s.user, s.password,
+			tap := wiretap.Start(t, net.JoinHostPort(s.host, s.port))
+			out, err := smbclient(t, s.host, tap.Port, "data", s.user, s.password,
 				fmt.Sprintf("mkdir sub; cd sub; put \"%s\" %s; allinfo %s; ls; get %s \"%s\"; rm %s; cd ..; rmdir sub", put, name, name, name, got, name), options...)
 			if err != nil || strings.Contains(out, "NT_STATUS_") || !strings.Contains(out, name) {
 				t.Fatalf("%v\n%s", err, out)
@@ -165,7 +102,7 @@ func TestSmbclientEncrypts(t *testing.T) {
 			if b, err := os.ReadFile(got); err != nil || !bytes.Equal(b, content) {
 				t.Errorf("the fetched file differs: %v", err)
 			}
-			if encrypted := !r.has(name) && !r.has(text); encrypted != want {
+			if encrypted := !tap.Has(name) && !tap.Has(text); encrypted != want {
 				t.Errorf("encrypted: %t, want %t", encrypted, want)
 			}
 		}

@@ -1,6 +1,6 @@
 // Package guest boots a Linux system under an emulator, with the kernel's software iWARP
-// (siw) on its network card, and runs commands there. Tests thus use an independent RDMA
-// stack. ./setup makes the system from Debian's packages, once. ./run boots it. Both
+// (siw) on its network card and the kernel's SMB client (cifs), and runs commands there. Tests
+// thus use an independent RDMA stack and an independent SMB client. ./setup makes the system from Debian's packages, once. ./run boots it. Both
 // scripts can be used by hand.
 //
 // The guest's address is Addr. In the guest, a test on the host has the address Host. The

@@ -56,9 +56,12 @@ func boot(t *testing.T) *guest.Guest {
 	return booted.g
 }
 
+// exchangeTime bounds one exchange with the guest.
+const exchangeTime = 4 * time.Minute
+
 // limit returns the context of one exchange.
 func limit(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), exchangeTime)
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -4,6 +4,7 @@
 //	agent serve HOST:PORT
 //	agent client ADDR:PORT crc|plain SIZE...      pings a server
 //	agent server ADDR:PORT crc|plain CLIENTS      serves that many clients
+//	agent lock FILE OFFSET LENGTH                 locks bytes of a file until it is killed
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
 
 	"lwio/integration/guest"
@@ -38,6 +40,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	if args[0] == "serve" {
 		return guest.Agent(args[1])
+	}
+	if args[0] == "lock" && len(args) == 4 {
+		return lock(ctx, args[1], args[2], args[3])
 	}
 	if len(args) < 4 || args[2] != "crc" && args[2] != "plain" {
 		return errors.New("usage")
@@ -82,4 +87,32 @@ func run(ctx context.Context, args []string) error {
 		return nil
 	}
 	return errors.New("usage")
+}
+
+// lock takes an exclusive lock of bytes of a file and holds it until the process ends. It prints
+// "locked", or fails with "locked by another process".
+func lock(ctx context.Context, file, offset, length string) error {
+	l := syscall.Flock_t{Type: syscall.F_WRLCK}
+	var err error
+	if l.Start, err = strconv.ParseInt(offset, 10, 64); err != nil {
+		return err
+	}
+	if l.Len, err = strconv.ParseInt(length, 10, 64); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	err = syscall.FcntlFlock(f.Fd(), syscall.F_SETLK, &l)
+	if errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EACCES) {
+		return fmt.Errorf("locked by another process: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Println("locked")
+	<-ctx.Done()
+	return ctx.Err()
 }
