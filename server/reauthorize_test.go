@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ type directory struct {
 	mu     sync.Mutex
 	users  server.Users
 	rights map[string]vfs.Rights
+	wrap   func(*posix.Dir) vfs.Backend // nil for the directory itself
 }
 
 func (d *directory) lookup(domain, user string) (name string, ntHash [16]byte, ok bool) {
@@ -55,11 +57,10 @@ func (d *directory) serve(t *testing.T) (s *server.Server, dial func(user, provi
 	if err := os.WriteFile(filepath.Join(dir, "f"), make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	backend, err := posix.OpenDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "share", Backend: backend, Rights: d.rightsOf}}})
+	files, err := vfs.New(vfs.Config{
+		Shares:        []vfs.Share{{Name: "share", Backend: d.backend(t, dir), Rights: d.rightsOf}},
+		RevokeTimeout: time.Hour, // a close that waits for I/O is seen to wait
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,6 +96,19 @@ func (d *directory) serve(t *testing.T) (s *server.Server, dial func(user, provi
 	}
 }
 
+// backend returns the directory of the share.
+func (d *directory) backend(t *testing.T, dir string) vfs.Backend {
+	t.Helper()
+	backend, err := posix.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.wrap == nil {
+		return backend
+	}
+	return d.wrap(backend)
+}
+
 // onEachTransport runs a test over each RDMA provider that works here, and over SMB.
 func onEachTransport(t *testing.T, run func(t *testing.T, provider string)) {
 	transports := map[string]bool{"iwarp": true, "shm": runtime.GOOS == "linux", lwio.TransportSMB: true}
@@ -105,27 +119,21 @@ func onEachTransport(t *testing.T, run func(t *testing.T, provider string)) {
 	}
 }
 
-// A user that is removed reads no byte after Reauthorize has returned, over RDMA too, and its
-// connections end. Another user is not disturbed.
+// No read of a removed user that begins after the end of Reauthorize succeeds, over RDMA too, and the
+// RDMA connection ends. Another user is not disturbed.
 func TestRemovedUserIsCutOff(t *testing.T) {
 	onEachTransport(t, func(t *testing.T, provider string) {
 		var d directory
 		s, dial := d.serve(t)
-		alice, bob := dial("alice", provider), dial("bob", provider)
-		af, err := alice.Open(t.Context(), "f")
-		if err != nil {
-			t.Fatal(err)
-		}
-		bf, err := bob.Open(t.Context(), "f")
-		if err != nil {
-			t.Fatal(err)
-		}
-		reading, over := make(chan struct{}), make(chan struct{})
+		af, bf := open(t, dial("alice", provider), os.O_RDONLY), open(t, dial("bob", provider), os.O_RDONLY)
+		var returned atomic.Bool
+		reading, last := make(chan struct{}), make(chan bool, 1)
 		go func() {
-			defer close(over)
 			p := make([]byte, 4096)
 			for n := 0; ; n++ {
-				if _, err := af.ReadAt(p, 0); err != nil {
+				late := returned.Load()
+				if _, err := af.ReadAt(p, 0); err != nil || late {
+					last <- err == nil
 					return
 				}
 				if n == 10 {
@@ -136,21 +144,103 @@ func TestRemovedUserIsCutOff(t *testing.T) {
 		<-reading
 		d.change(func() { delete(d.users, "alice") })
 		s.Reauthorize()
+		returned.Store(true)
 		if n := s.Stats().Sessions; n != 1 {
 			t.Errorf("%d SMB sessions, want that of the other user", n)
 		}
-		if _, err := af.ReadAt(make([]byte, 4096), 0); err == nil {
-			t.Error("the removed user still reads")
+		if <-last {
+			t.Error("the removed user reads after the end of Reauthorize")
 		}
-		<-over
-		for end := time.Now().Add(time.Minute); connections(s, "alice") > 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%d RDMA connections of the removed user are left", connections(s, "alice"))
-			}
-		}
+		eventually(t, "end of the RDMA connections of the removed user", func() bool { return connections(s, "alice") == 0 })
 		if _, err := bf.ReadAt(make([]byte, 4096), 0); err != nil {
 			t.Errorf("another user: %v", err)
 		}
+	})
+}
+
+// open opens the file "f".
+func open(t *testing.T, c *lwio.Client, flag int) *lwio.File {
+	t.Helper()
+	f, err := c.OpenFile(t.Context(), "f", flag, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no %s", what)
+		}
+	}
+}
+
+// silentDir is a directory whose reads wait until answer is closed.
+type silentDir struct {
+	*posix.Dir
+	waiting atomic.Int32
+	answer  chan struct{}
+}
+
+func (d *silentDir) Open(path string, how vfs.HandleMode) (vfs.Handle, error) {
+	h, err := d.Dir.Open(path, how)
+	return &silentFile{h, d}, err
+}
+
+// silentFile is a file of a silentDir. It has no descriptor and no cached data.
+type silentFile struct {
+	vfs.Handle
+	dir *silentDir
+}
+
+func (f *silentFile) File() *os.File { return nil }
+
+func (f *silentFile) ReadCached([]byte, int64) (int, bool, error) { return 0, false, nil }
+
+func (f *silentFile) ReadAt(p []byte, off int64) (int, error) {
+	f.dir.waiting.Add(1)
+	<-f.dir.answer
+	return f.Handle.ReadAt(p, off)
+}
+
+// A file system that does not answer delays no change of users and rights. When it answers at last,
+// reads of a removed user, and of a user without the right, get no data.
+func TestReauthorizeWithSilentFileSystem(t *testing.T) {
+	onEachTransport(t, func(t *testing.T, provider string) {
+		var dir *silentDir
+		d := directory{wrap: func(posix *posix.Dir) vfs.Backend {
+			dir = &silentDir{Dir: posix, answer: make(chan struct{})}
+			return dir
+		}}
+		s, dial := d.serve(t)
+		answer := sync.OnceFunc(func() { close(dir.answer) })
+		t.Cleanup(answer)
+		alice, bob := dial("alice", provider), dial("bob", provider)
+		var done sync.WaitGroup
+		for i, f := range []*lwio.File{open(t, alice, os.O_RDONLY), open(t, bob, os.O_RDONLY)} {
+			done.Go(func() {
+				if _, err := f.ReadAt(make([]byte, 4096), 0); err == nil {
+					t.Errorf("user %d reads", i)
+				}
+			})
+		}
+		writes := open(t, bob, os.O_RDWR)
+		eventually(t, "reads in progress", func() bool { return dir.waiting.Load() == 2 })
+		d.change(func() { delete(d.users, "alice"); delete(d.rights, "bob") })
+		done.Go(s.Reauthorize)
+		eventually(t, "refusal of a write", func() bool {
+			_, err := writes.WriteAt(make([]byte, 4096), 0)
+			return err != nil
+		})
+		eventually(t, "end of the session", func() bool {
+			_, err := alice.Stat(t.Context(), "f")
+			return err != nil
+		})
+		answer()
+		done.Wait()
 	})
 }
 
@@ -171,14 +261,7 @@ func TestWithdrawnRightClosesOpens(t *testing.T) {
 		var d directory
 		s, dial := d.serve(t)
 		c := dial("alice", provider)
-		writes, err := c.OpenFile(t.Context(), "f", os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		reads, err := c.Open(t.Context(), "f")
-		if err != nil {
-			t.Fatal(err)
-		}
+		writes, reads := open(t, c, os.O_RDWR), open(t, c, os.O_RDONLY)
 		p := make([]byte, 4096)
 		if _, err := writes.WriteAt(p, 0); err != nil {
 			t.Fatal(err)

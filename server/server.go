@@ -153,12 +153,16 @@ func (s *Server) Close() error {
 // Reauthorize applies changes of users and rights to the clients that are connected. It ends the SMB
 // sessions whose user Config.Lookup no longer returns, or returns with another password, with their
 // RDMA connections. It closes the opens that the present rights on their share forbid
-// (vfs.Share.Rights), over SMB and RDMA. It returns when these sessions and opens are closed. A
-// logon or an open that begins meanwhile has the new users and rights. The caller changes the results of
-// Config.Lookup and Share.Rights first.
+// (vfs.Share.Rights), over SMB and RDMA. It first makes all of them refuse requests, so a file system
+// that does not answer one user delays no other. It returns when these sessions and opens are
+// closed. A logon or an open that begins meanwhile has the new users and rights. The caller changes
+// the results of Config.Lookup and Share.Rights first. Safe for concurrent use.
 func (s *Server) Reauthorize() {
+	var closed sync.WaitGroup
+	var opens int
+	closed.Go(func() { opens = s.cfg.FS.Reauthorize() })
 	sessions := s.smb.Reauthorize()
-	opens := s.cfg.FS.Reauthorize()
+	closed.Wait()
 	s.cfg.Logger.Info("users and rights applied", "ended_sessions", sessions, "closed_opens", opens)
 }
 

@@ -27,7 +27,8 @@ func (o *Open) ready(op string, need Access, n int, off int64) error {
 // wait for the disk.
 //
 // Errors: FILE_LOCK_CONFLICT where another open has an exclusive lock; END_OF_FILE (bare)
-// at and after the end; ACCESS_DENIED without ReadData and Execute; INVALID_PARAMETER for an
+// at and after the end; ACCESS_DENIED without ReadData and Execute, and after a Reauthorize
+// that closes the open; INVALID_PARAMETER for an
 // offset that is negative or so large that the end of p lies beyond 2^63; FILE_CLOSED (bare)
 // without a reference; INVALID_DEVICE_REQUEST for a directory.
 //
@@ -42,6 +43,9 @@ func (o *Open) ReadAt(p []byte, off int64) (int, error) {
 	n, err := o.handle.ReadAt(p, off)
 	if err != nil {
 		return n, o.fail("read", err)
+	}
+	if o.withdrawn.Load() {
+		return 0, o.fail("read", errWithdrawn)
 	}
 	if n == 0 {
 		return 0, ntstatus.EndOfFile

@@ -3,6 +3,7 @@ package vfs
 import (
 	"crypto/rand"
 	"os"
+	"sync/atomic"
 
 	"lwio/internal/ntstatus"
 )
@@ -32,6 +33,8 @@ type Open struct {
 	dir    *directory // nil for a file
 	revoke hooks      // when a close begins
 	stall  hooks      // when a close has waited too long for I/O
+	// withdrawn reports that Reauthorize closes the open.
+	withdrawn atomic.Bool
 
 	node    *node  // guarded by table.mu
 	at      int    // index in node.opens; guarded by table.mu

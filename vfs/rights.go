@@ -29,18 +29,21 @@ func (r Rights) String() string {
 
 // Refusals because of the rights of a user.
 var (
-	errNoRights = because(ntstatus.AccessDenied, "the user has no rights on the share")
-	errReadOnly = because(ntstatus.AccessDenied, "the share is read-only, or read-only for the user")
+	errNoRights  = because(ntstatus.AccessDenied, "the user has no rights on the share")
+	errWithdrawn = because(ntstatus.AccessDenied, "the user has lost the rights for the open")
+	errReadOnly  = because(ntstatus.AccessDenied, "the share is read-only, or read-only for the user")
 )
 
 // Reauthorize closes the opens that the present rights of their users do not allow: all opens of a
 // user without rights, and opens for a change of a user that may only read. It closes them together,
-// each as Open.Close does, and returns their number when that is done. An open that begins
-// meanwhile has the new rights. A caller changes the results of Share.Rights first.
+// each as Open.Close does, and returns their number when that is done. A read in flight that waits for
+// the disk fails. An open that begins meanwhile has the new rights. A caller changes the results of
+// Share.Rights first.
 func (f *FS) Reauthorize() (closed int) {
 	var denied []*Open
 	for _, o := range f.table.all() {
 		if !o.allowedBy(o.share.rightsOf(o.user)) {
+			o.withdrawn.Store(true)
 			denied = append(denied, o)
 		}
 	}

@@ -30,7 +30,7 @@ type reloader struct {
 	log    *slog.Logger
 }
 
-// start reloads at each SIGHUP, until ctx ends or stop is called. stop waits for a reload in progress.
+// start reloads at each SIGHUP, until ctx ends or stop is called. stop waits for reloads in progress.
 func (r *reloader) start(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	hangups := make(chan os.Signal, 1)
@@ -43,6 +43,7 @@ func (r *reloader) start(ctx context.Context) (stop func()) {
 				return
 			case <-hangups:
 				r.reload()
+				done.Go(r.server.Reauthorize) // a file system that does not answer delays its end, and no other reload
 			}
 		}
 	})
@@ -74,7 +75,6 @@ func (r *reloader) reload() {
 		r.log.Log(context.Background(), server.LevelAudit, "users", "added", c.added, "removed", c.removed, "changed", c.changed)
 		warnPlain(r.log, r.users, users)
 	}
-	r.server.Reauthorize()
 }
 
 // reloadRights takes the rights of the configuration file, and its file of users. Changes of other

@@ -84,6 +84,8 @@ func handleRead(r *request, q smbwire.ReadRequest) ntstatus.Status {
 	switch {
 	case err != nil:
 		return statusOf(err)
+	case !r.session.valid():
+		return ntstatus.UserSessionDeleted // the user may have been removed while the read waited for the disk
 	case n < int(q.MinimumCount):
 		return ntstatus.EndOfFile
 	}

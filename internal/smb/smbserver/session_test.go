@@ -355,13 +355,13 @@ func TestValidateNegotiateDetectsTampering(t *testing.T) {
 	}
 }
 
-// statHook is a backend whose handles call hook before they describe their file.
-type statHook struct {
+// hooked is a backend whose handles call hook before they describe or read their file.
+type hooked struct {
 	vfs.Backend
 	hook func()
 }
 
-func (b statHook) Open(path string, how vfs.HandleMode) (vfs.Handle, error) {
+func (b hooked) Open(path string, how vfs.HandleMode) (vfs.Handle, error) {
 	h, err := b.Backend.Open(path, how)
 	return hookedHandle{h, b.hook}, err
 }
@@ -376,32 +376,47 @@ func (h hookedHandle) Stat() (vfs.FileInfo, error) {
 	return h.Handle.Stat()
 }
 
+func (h hookedHandle) ReadAt(p []byte, off int64) (int, error) {
+	h.hook()
+	return h.Handle.ReadAt(p, off)
+}
+
 // A request that is served while its session ends reports the end of the session, and not that
-// its file is closed.
+// its file is closed. A read has no data.
 //
 // Source: [MS-SMB2 3.3.5.2.9]
 func TestRequestDuringEndOfItsSession(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "f"), nil, 0o600); err != nil {
-		t.Fatal(err)
+	for name, r := range map[string]struct {
+		cmd  uint16
+		body func(id [16]byte) []byte
+	}{
+		"close": {cmdClose, func(id [16]byte) []byte { return closeBody(id, 1) }},
+		"read":  {cmdRead, func(id [16]byte) []byte { return readBody(id, 0, 4, 0) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "f"), []byte("data"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var hook atomic.Pointer[func()]
+			b, err := posix.OpenDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, addr := backendServer(t, hooked{b, func() {
+				if f := hook.Load(); f != nil {
+					(*f)()
+				}
+			}})
+			c := mount(t, addr, "data")
+			id := c.mustCreate(create{name: "f", access: 1, share: 7, disposition: 1})
+			ss := s.session(c.session)
+			ends := func() {
+				ss.state.Store(sessionClosed)
+				ss.handles.close()
+			}
+			hook.Store(&ends)
+			c.want(ntstatus.UserSessionDeleted, r.cmd, r.body(id))
+		})
 	}
-	var hook atomic.Pointer[func()]
-	b, err := posix.OpenDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, addr := backendServer(t, statHook{b, func() {
-		if f := hook.Load(); f != nil {
-			(*f)()
-		}
-	}})
-	c := mount(t, addr, "data")
-	id := c.mustCreate(create{name: "f", access: 1, share: 7, disposition: 1})
-	ss := s.session(c.session)
-	ends := func() {
-		ss.state.Store(sessionClosed)
-		ss.handles.close()
-	}
-	hook.Store(&ends)
-	c.want(ntstatus.UserSessionDeleted, cmdClose, closeBody(id, 1))
 }
