@@ -254,8 +254,15 @@ func FuzzDecrypt(f *testing.F) {
 		if Cipher(c).keySize() == 0 {
 			return
 		}
+		before := bytes.Clone(msg)
 		if _, err := NewDecrypter(Cipher(c), CipherKey{1, 2, 3}).Decrypt(msg); !errors.Is(err, ErrDecryption) {
 			t.Fatalf("%v: %v", Cipher(c), err)
+		}
+		if !bytes.Equal(msg, before) { // the cipher has zeroed the decrypted bytes
+			body := msg[min(len(msg), smbwire.TransformHeaderSize):]
+			if !bytes.Equal(body, make([]byte, len(body))) {
+				t.Fatalf("%v: %x is left of %x", Cipher(c), msg, before)
+			}
 		}
 	})
 }
