@@ -28,6 +28,18 @@ func roundTrip(t *testing.T, c *lwio.Client) {
 	}
 }
 
+// wantCipher checks that the transport of a client over SMB names a cipher only if it is encrypted.
+func wantCipher(t *testing.T, c *lwio.Client, encrypted bool) {
+	t.Helper()
+	want := ""
+	if encrypted {
+		want = "AES-128-GCM"
+	}
+	if tr := c.Transport(); tr.Name != lwio.TransportSMB || tr.Encryption != want {
+		t.Errorf("transport %v, encryption %q, want %q", tr, tr.Encryption, want)
+	}
+}
+
 // A client works with each choice of the server. It requires encryption by its configuration or
 // by the URL; a server without encryption is then refused.
 //
@@ -36,7 +48,9 @@ func TestEncryptionOfClientAndServer(t *testing.T) {
 	for _, e := range []server.Encryption{server.EncryptionOffered, server.EncryptionOff, server.EncryptionRequired} {
 		t.Run(e.String(), func(t *testing.T) {
 			s := lwiotest.NewServer(t, &lwiotest.Config{SMBOnly: true, Encryption: e})
-			roundTrip(t, s.Client(nil))
+			c := s.Client(nil)
+			wantCipher(t, c, e == server.EncryptionRequired)
+			roundTrip(t, c)
 			for name, url := range map[string]string{"configuration": s.URL(), "URL": s.URL() + "?encryption=required"} {
 				c, err := lwio.Dial(t.Context(), url, &lwio.Config{RequireEncryption: name == "configuration"})
 				if e == server.EncryptionOff {
@@ -48,6 +62,7 @@ func TestEncryptionOfClientAndServer(t *testing.T) {
 				if err != nil {
 					t.Fatal(name, err)
 				}
+				wantCipher(t, c, true)
 				roundTrip(t, c)
 				if err := c.Close(); err != nil {
 					t.Error(err)
@@ -68,7 +83,8 @@ func TestRequiredEncryptionSealsRDMA(t *testing.T) {
 			cfg := lwio.Config{RequireEncryption: e == server.EncryptionOffered, RequireRDMA: true, Providers: []rdma.Provider{p}}
 			c := s.Client(&cfg)
 			tr := c.Transport()
-			if sealed := strings.Contains(tr.Reason, "sealed"); tr.Name != p.Name() || sealed != (p.Name() == "iwarp") {
+			want := map[string]string{"iwarp": "AES-128-GCM"}[p.Name()]
+			if tr.Name != p.Name() || tr.Encryption != want || strings.Contains(tr.String(), "encrypted with AES-128-GCM") != (want != "") {
 				t.Errorf("%v: transport %v", e, tr)
 			}
 			roundTrip(t, c)

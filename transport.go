@@ -23,6 +23,10 @@ type Transport struct {
 	// Keyed reports whether both sides proved that they know a key of the SMB session. Without
 	// it, see Config.AllowMD5. [OP-46b]
 	Keyed bool
+	// Encryption is the cipher of the data, such as "AES-128-GCM": of SMB, or of a sealed RDMA
+	// connection. It is "" for data that is not encrypted, over shm too. See
+	// Config.RequireEncryption.
+	Encryption string
 }
 
 // Skipped is a provider that a client does not use.
@@ -41,7 +45,7 @@ func (t Transport) RDMA() bool { return t.Name != TransportSMB && t.Name != "" }
 
 // String returns all fields but Connections and Keyed in one line for a log.
 func (t Transport) String() string {
-	engine := base.Transport{Name: t.Name, Reason: t.Reason, Addr: t.Addr}
+	engine := base.Transport{Name: t.Name, Reason: t.Reason, Addr: t.Addr, Encryption: t.Encryption}
 	for _, s := range t.Skipped {
 		engine.Skipped = append(engine.Skipped, base.Skipped(s))
 	}
@@ -52,7 +56,7 @@ func (t Transport) String() string {
 func transportOf(engine base.Transport) Transport {
 	t := Transport{
 		Name: engine.Name, Reason: engine.Reason, Addr: engine.Addr,
-		Connections: engine.Connections, Keyed: engine.Keyed,
+		Connections: engine.Connections, Keyed: engine.Keyed, Encryption: engine.Encryption,
 	}
 	for _, s := range engine.Skipped {
 		t.Skipped = append(t.Skipped, Skipped(s))

@@ -19,6 +19,8 @@ type finding struct {
 	Usable bool   `json:"usable"`
 	Used   bool   `json:"used"`
 	Detail string `json:"detail"`
+	// Encryption is the cipher of the data, "" if it is not encrypted.
+	Encryption string `json:"encryption,omitempty"`
 	// Next is the advice for a transport that does not work.
 	Next string `json:"next,omitempty"`
 }
@@ -77,7 +79,11 @@ func (a *app) printFindings(found []finding, asJSON bool) error {
 		case f.Usable:
 			state = "works"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Transport, state, printable(f.Detail))
+		detail := printable(f.Detail)
+		if f.Encryption != "" {
+			detail += ", encrypted with " + f.Encryption
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Transport, state, detail)
 		if f.Next != "" {
 			fmt.Fprintf(w, "\t\t-> %s\n", f.Next)
 		}
@@ -110,16 +116,17 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 		return c.Transport(), c.Close()
 	}
 	smb := finding{Transport: lwio.TransportSMB}
-	if _, err := dial(lwio.TransportSMB, false); err != nil {
+	overSMB, err := dial(lwio.TransportSMB, false)
+	if err != nil {
 		smb.Detail, smb.Next = plain(lwio.TransportSMB, err), advice(lwio.TransportSMB, err)
 		return []finding{smb}, fmt.Errorf("doctor %s: nothing works without SMB", t)
 	}
-	smb.Usable, smb.Detail = true, "at "+t.Host
+	smb.Usable, smb.Detail, smb.Encryption = true, "at "+t.Host, overSMB.Encryption
 	var found []finding
 	for _, p := range a.providers() {
 		f := finding{Transport: p.Name()}
 		if tr, err := dial(p.Name(), true); err == nil {
-			f.Usable, f.Detail = true, "at "+tr.Addr
+			f.Usable, f.Detail, f.Encryption = true, "at "+tr.Addr, tr.Encryption
 		} else {
 			f.Detail, f.Next = plain(p.Name(), err), advice(p.Name(), err)
 		}

@@ -51,6 +51,27 @@ func TestDoctorOfTheHost(t *testing.T) {
 	}
 }
 
+// The doctor names the cipher of each transport whose data is encrypted.
+func TestDoctorNamesCiphers(t *testing.T) {
+	for _, encryption := range []string{"offered", "required"} {
+		s := startServer(t, t.TempDir(), "--encryption", encryption)
+		found, _ := diagnose(t, exitOK, s.url)
+		text := run(t, exitOK, "doctor", s.url).out
+		for name, f := range found {
+			want := ""
+			if encryption == "required" && name != "shm" {
+				want = "AES-128-GCM"
+			}
+			if f.Encryption != want {
+				t.Errorf("%s: %+v, want cipher %q", encryption, f, want)
+			}
+		}
+		if named := strings.Contains(text, "encrypted with AES-128-GCM"); named != (encryption == "required") {
+			t.Errorf("%s: %s", encryption, text)
+		}
+	}
+}
+
 // TestDoctorOfAServer examines servers with different providers.
 func TestDoctorOfAServer(t *testing.T) {
 	best := lwio.DefaultProviders()[0].Name()

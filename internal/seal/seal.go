@@ -26,6 +26,9 @@ import (
 	"sync/atomic"
 )
 
+// Cipher is the name of the AEAD.
+const Cipher = "AES-128-GCM"
+
 const (
 	// KeySize is the size of the key of one direction, in bytes.
 	KeySize = 16

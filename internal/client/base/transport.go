@@ -14,6 +14,7 @@ type Transport struct {
 	Addr        string
 	Connections int
 	Keyed       bool
+	Encryption  string
 }
 
 // Skipped has the fields of lwio.Skipped.
@@ -34,7 +35,7 @@ func (s Skipped) String() string {
 // RDMA reports whether data moves by RDMA.
 func (t Transport) RDMA() bool { return t.Name != TransportSMB && t.Name != "" }
 
-// String returns one line: name, address, reason, and the skipped providers.
+// String returns one line: name, address, encryption, reason, and the skipped providers.
 func (t Transport) String() string {
 	var b strings.Builder
 	b.WriteString(t.Name)
@@ -42,6 +43,9 @@ func (t Transport) String() string {
 		b.WriteString(" " + t.Addr)
 	}
 	var notes []string
+	if t.Encryption != "" {
+		notes = append(notes, "encrypted with "+t.Encryption)
+	}
 	if t.Reason != "" {
 		notes = append(notes, t.Reason)
 	}

@@ -144,7 +144,7 @@ func (s *fakeSession) OpenPipe(context.Context, string) (handshake.Pipe, error) 
 	return &fakePipe{s}, nil
 }
 
-func (s *fakeSession) Encrypted() bool { return false }
+func (s *fakeSession) Encryption() string { return "" }
 
 func (s *fakeSession) ApplicationKey() ([]byte, bool) { return s.appKey, s.appKey != nil }
 

@@ -42,7 +42,7 @@ func (f *File) Transport() base.Transport {
 	t := f.c.Transport()
 	for i := range f.regs {
 		if g := f.regs[i].Load(); g != nil && g.fid == 0 && !g.conn.IsDown() && t.RDMA() {
-			return base.Transport{Name: base.TransportSMB, Reason: g.why}
+			return base.Transport{Name: base.TransportSMB, Reason: g.why, Encryption: f.c.sess.Encryption()}
 		}
 	}
 	return t

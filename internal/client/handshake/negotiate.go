@@ -31,9 +31,9 @@ type Session interface {
 	// ApplicationKey is the key that both ends share and no other goroutine knows; dialects
 	// before 3.0 have none.
 	ApplicationKey() ([]byte, bool)
-	// Encrypted reports whether the messages of the session are encrypted, because this side, the
-	// server or the share requires it.
-	Encrypted() bool
+	// Encryption is the cipher of the messages of the session, "" if they are signed only. They are
+	// encrypted if this side, the server or the share requires it.
+	Encryption() string
 }
 
 // Pipe is an open named pipe.

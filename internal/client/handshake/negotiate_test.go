@@ -49,7 +49,7 @@ func (s *server) OpenPipe(_ context.Context, name string) (Pipe, error) {
 	return s, nil
 }
 
-func (s *server) Encrypted() bool { return false }
+func (s *server) Encryption() string { return "" }
 
 func (s *server) ApplicationKey() ([]byte, bool) { return s.appKey, s.appKey != nil }
 

@@ -46,6 +46,15 @@ type sessionLife interface {
 
 // Transport describes the carrier of data now, with the reason.
 func (c *Set) Transport() base.Transport {
+	t := c.carrier()
+	if !t.RDMA() {
+		t.Encryption = c.Smb.Encryption()
+	}
+	return t
+}
+
+// carrier describes the carrier of data, without the encryption of SMB.
+func (c *Set) carrier() base.Transport {
 	if len(c.Paths) == 0 {
 		if c.Closed.Load() {
 			return base.Transport{Name: base.TransportSMB, Reason: base.ErrClientClosed.Error()}
@@ -235,7 +244,7 @@ func (c *Set) connectTo(ctx context.Context, r *Path, assoc *handshake.Associati
 	cn, err := rdmaconn.DialConn(ctx, p, remote, rdmaconn.ConnConfig{
 		Owner:   r,
 		Credits: c.Cfg.Credits, CopyThreshold: c.Cfg.CopyThreshold, ReadSize: c.Cfg.MaxReadSize, Window: c.Cfg.MaxRdmaWindowSize,
-		Timeout: c.Cfg.Timeout, Mode: c.Cfg.Completion, Counts: &c.Counts, Seal: c.Cfg.RequireEncryption || c.Smb.Encrypted(),
+		Timeout: c.Cfg.Timeout, Mode: c.Cfg.Completion, Counts: &c.Counts, Seal: c.Cfg.RequireEncryption || c.Smb.Encryption() != "",
 	})
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lwio/internal/client/base"
+	"lwio/internal/seal"
 	"lwio/internal/wire"
 	"lwio/rdma"
 )
@@ -231,14 +232,17 @@ func (c *Conn) tearDown() {
 
 // Transport describes the connection.
 func (c *Conn) Transport() base.Transport {
-	reason := "authenticated with the key of the SMB session"
-	switch {
-	case c.sealing.wanted:
-		reason += ", and sealed with AES-128-GCM"
-	case !c.keyed:
-		reason = "authenticated without a key: the server signs with MD5 alone"
+	t := base.Transport{
+		Name: c.Fabric, Addr: c.Remote.String(), Keyed: c.keyed, Skipped: c.Skipped,
+		Reason: "authenticated with the key of the SMB session",
 	}
-	return base.Transport{Name: c.Fabric, Addr: c.Remote.String(), Keyed: c.keyed, Reason: reason, Skipped: c.Skipped}
+	if !c.keyed {
+		t.Reason = "authenticated without a key: the server signs with MD5 alone"
+	}
+	if c.sealing.wanted {
+		t.Encryption = seal.Cipher
+	}
+	return t
 }
 
 // reason prefers the error of the connector at the end of the connection to that of the queue.

@@ -84,10 +84,10 @@ func (s *smbSession) OpenPipe(ctx context.Context, name string) (handshake.Pipe,
 	return p, nil
 }
 
-// Encrypted reports whether the messages of the session are encrypted.
+// Encryption is the cipher of the messages of the session, "" if they are signed only.
 //
 // Source: [OP-114]
-func (s *smbSession) Encrypted() bool { return s.s.Encryption() != "" }
+func (s *smbSession) Encryption() string { return s.s.Encryption() }
 
 // ApplicationKey returns the application key of the session.
 func (s *smbSession) ApplicationKey() ([]byte, bool) {
