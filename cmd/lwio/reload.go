@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -87,6 +85,9 @@ func (r *reloader) reloadRights() error {
 	if err != nil {
 		return err
 	}
+	if keys := r.served.Restart(next); len(keys) > 0 {
+		r.log.Warn("reload: keys have changed that need a restart of the server", "keys", keys)
+	}
 	known := make(map[string]config.Share)
 	for _, s := range r.served.Shares {
 		known[s.Name] = s
@@ -137,17 +138,4 @@ func warnUnknown(log *slog.Logger, f *config.File, users *userfile.File) {
 			}
 		}
 	}
-}
-
-// readConfig reads the configuration file and its users, for the start of a server.
-func readConfig(name string) (*config.File, *userfile.File, error) {
-	f, err := config.Read(name)
-	if err != nil {
-		return nil, nil, err
-	}
-	users, err := userfile.Read(f.Users)
-	if err == nil && len(users.Users()) == 0 {
-		err = fmt.Errorf("read users: %s: %w", f.Users, errNoUser)
-	}
-	return f, users, errors.Join(err)
 }

@@ -49,12 +49,18 @@ func usersWithSecret(names ...string) string {
 // startConfigured serves the shares "data" and "private" for alice and bob.
 func startConfigured(t *testing.T, flags ...string) *configured {
 	t.Helper()
+	return startConfiguredWith(t, twoShares, flags...)
+}
+
+// startConfiguredWith is startConfigured with a content of the configuration file.
+func startConfiguredWith(t *testing.T, content string, flags ...string) *configured {
+	t.Helper()
 	dir := t.TempDir()
 	for _, share := range []string{"data", "private"} {
 		write(t, []byte("content"), dir, share, "f")
 	}
 	s := &configured{
-		t: t, config: write(t, []byte(twoShares), dir, "lwio.toml"),
+		t: t, config: write(t, []byte(content), dir, "lwio.toml"),
 		users: writeSecret(t, usersWithSecret("alice", "bob"), dir, "users"), logs: filepath.Join(dir, "audit"),
 	}
 	s.testServer = startServe(t, append(flags, "--config", s.config, "--audit", s.logs)...)
@@ -152,6 +158,59 @@ func TestServeConfigHasRights(t *testing.T) {
 	}
 	if strings.Contains(s.log.String(), "AUDIT") {
 		t.Errorf("the standard error has the audit log:\n%s", s.log.String())
+	}
+}
+
+// The configuration has values of flags. The command line takes precedence.
+func TestServeConfigHasValuesOfFlags(t *testing.T) {
+	settings := "provider = [\"none\"]\nencryption = \"required\"\nlisten = \"192.0.2.1:1\"\n" // not an address of this host
+	s := startConfiguredWith(t, settings+twoShares)
+	c, err := lwio.Dial(t.Context(), s.as("alice", "data"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if tr := c.Transport(); tr.Name != lwio.TransportSMB {
+		t.Errorf("transport %v, and the server has no provider", tr)
+	}
+	if cipher := s.events("logon")[0]["cipher"]; !strings.HasPrefix(fmt.Sprint(cipher), "AES-") {
+		t.Errorf("cipher %v of a session that must be encrypted", cipher)
+	}
+	s.put(s.config, strings.Replace(settings, "192.0.2.1:1", "192.0.2.1:2", 1)+twoShares)
+	s.hangUp("rights")
+	s.eventually("warning of the restart", func() bool { return strings.Contains(s.log.String(), "need a restart of the server") })
+	if !strings.Contains(s.log.String(), "keys=[listen]") {
+		t.Error(s.log.String())
+	}
+}
+
+// A server of a configuration beyond loopback requires encryption, or insecure-network.
+func TestServeConfigBeyondLoopback(t *testing.T) {
+	for settings, want := range map[string]string{
+		"encryption = \"offered\"\n": "needs encryption, or --insecure-network",
+		"encryption = \"offered\"\ninsecure-network = true\nprovider = [\"nothing\"]\n": `there is no provider "nothing"`,
+	} {
+		name := write(t, []byte("listen = \"192.0.2.1:1\"\n"+settings+twoShares), t.TempDir(), "lwio.toml")
+		if r := run(t, exitUsage, "serve", "--config", name); !strings.Contains(r.err, want) {
+			t.Errorf("%s: %s", settings, r.err)
+		}
+	}
+}
+
+// read-only of a share, and --read-only of all shares, refuse changes by users with the right to write.
+func TestServeConfigReadOnly(t *testing.T) {
+	for _, c := range []struct {
+		config string
+		flags  []string
+		code   int
+	}{
+		{twoShares, nil, exitOK},
+		{strings.Replace(twoShares, `path = "data"`, "path = \"data\"\nread-only = true", 1), nil, exitFailure},
+		{twoShares, []string{"--read-only"}, exitFailure},
+	} {
+		s := startConfiguredWith(t, c.config, c.flags...)
+		run(t, exitOK, "cat", s.as("alice", "data")+"/f")
+		run(t, c.code, "rm", s.as("alice", "data")+"/f")
 	}
 }
 

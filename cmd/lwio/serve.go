@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"lwio"
+	"lwio/cmd/lwio/internal/config"
+	"lwio/rdma"
 	"lwio/server"
 	"lwio/vfs"
 	"lwio/vfs/posix"
@@ -39,6 +41,8 @@ type serveOptions struct {
 	config     string
 	audit      string
 	limits     limitOptions
+	// given reports whether the command line has a flag.
+	given func(flag string) bool
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -52,7 +56,7 @@ password for this run, and listens on loopback addresses only.
 
 With --user, the first line of the password file is that user's password. Without it,
 each line is a user, as 'lwio user add' writes it. --config names a file in TOML with shares,
-users and their rights. SIGHUP applies changes of users and rights, and opens the file of
+users, their rights, and values of flags; the command line takes precedence. SIGHUP applies changes of users and rights, and opens the file of
 the audit log again. Files with passwords or hashes must have mode 0600.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -62,6 +66,7 @@ the audit log again. Files with passwords or hashes must have mode 0600.`,
 			case o.config != "" && (len(args) > 0 || o.user != "" || a.passwordFile != ""):
 				return usagef("serve --config takes directories and users from its file")
 			}
+			o.given = cmd.Flags().Changed
 			return a.serve(cmd.Context(), o, args)
 		},
 	}
@@ -75,7 +80,7 @@ the audit log again. Files with passwords or hashes must have mode 0600.`,
 	f.StringVar(&o.encryption, "encryption", "", "encryption of SMB and RDMA: off, offered (each client chooses) or required (default offered on loopback, else required)")
 	f.BoolVar(&o.insecure, "insecure-network", false, "do not require encryption on an address that is not loopback: others on the network can read data, and change data of RDMA")
 	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics; it shows names of users and addresses of clients, without a password")
-	f.StringVar(&o.config, "config", "", "file in TOML with shares, users and rights")
+	f.StringVar(&o.config, "config", "", "file in TOML with shares, users, rights and values of flags")
 	f.StringVar(&o.audit, "audit", "", "file for the audit log, in JSON: logons, refusals, opens and changes of files; '-' is the standard error")
 	o.limits.register(cmd)
 	return cmd
@@ -83,20 +88,13 @@ the audit log again. Files with passwords or hashes must have mode 0600.`,
 
 // serve runs a server until ctx ends, then drains it.
 func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err error) {
-	limits, err := o.limits.limits()
+	file, err := o.readConfig()
 	if err != nil {
 		return err
 	}
-	rdmaListen, err := addressesOf(o.rdmaListen)
+	cfg, err := o.serverConfig(a.providers())
 	if err != nil {
 		return err
-	}
-	encryption, err := o.chosenEncryption()
-	if err != nil {
-		return err
-	}
-	if _, _, err := net.SplitHostPort(o.metrics); o.metrics != "" && err != nil {
-		return usagef("--metrics %s: %w", o.metrics, err)
 	}
 	log, audit, err := a.serveLogger(context.WithoutCancel(ctx), o.audit) // also after the end of ctx
 	if err != nil {
@@ -105,7 +103,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err err
 	if audit != nil {
 		defer func() { err = errors.Join(err, audit.close()) }()
 	}
-	what, err := a.served(o, args, log)
+	what, err := a.served(o, file, args, log)
 	if err != nil {
 		return err
 	}
@@ -117,17 +115,12 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err err
 		return err
 	}
 	defer files.Close()
-	providers, err := pickProviders(o.providers, a.providers())
+	cfg.FS, cfg.Lookup, cfg.Logger = files, what.access.lookup, log
+	srv, err := server.New(cfg)
 	if err != nil {
 		return err
 	}
-	srv, err := server.New(server.Config{
-		FS: files, Lookup: what.access.lookup, Providers: providers, RDMAListen: rdmaListen, AllowMD5: o.allowMD5, Encryption: encryption, Limits: limits, Logger: log,
-	})
-	if err != nil {
-		return err
-	}
-	if o.insecure && encryption != server.EncryptionRequired {
+	if o.insecure && cfg.Encryption != server.EncryptionRequired {
 		fmt.Fprintln(a.stderr, "warning: --insecure-network: others on the network can read all data of clients that do not encrypt, and change data of RDMA unnoticed")
 	}
 	l, err := net.Listen("tcp", o.listen)
@@ -150,6 +143,56 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err err
 		return errors.Join(err, l.Close(), srv.Close())
 	}
 	return runServer(ctx, srv, l)
+}
+
+// readConfig reads the configuration file, if there is one, and takes the values of flags from it that
+// the command line does not have.
+func (o *serveOptions) readConfig() (*config.File, error) {
+	if o.config == "" {
+		return nil, nil
+	}
+	f, err := config.Read(o.config)
+	if err != nil {
+		return nil, err
+	}
+	if listen := f.Listen.String(); listen != "" && !o.given("listen") {
+		o.listen = listen
+	}
+	if len(f.RDMAListen) > 0 && !o.given("rdma-listen") {
+		o.rdmaListen = nil
+		for _, at := range f.RDMAListen {
+			o.rdmaListen = append(o.rdmaListen, at.String())
+		}
+	}
+	if len(f.Provider) > 0 && !o.given("provider") {
+		o.providers = strings.Join(f.Provider, ",")
+	}
+	if encryption := f.Encryption.String(); encryption != "" && !o.given("encryption") {
+		o.encryption = encryption
+	}
+	if f.InsecureNetwork && !o.given("insecure-network") {
+		o.insecure = true
+	}
+	return f, nil
+}
+
+// serverConfig returns the configuration of the server, without files, users and log.
+func (o *serveOptions) serverConfig(all []rdma.Provider) (cfg server.Config, err error) {
+	cfg.AllowMD5 = o.allowMD5
+	if cfg.Limits, err = o.limits.limits(); err != nil {
+		return cfg, err
+	}
+	if cfg.RDMAListen, err = addressesOf(o.rdmaListen); err != nil {
+		return cfg, err
+	}
+	if cfg.Encryption, err = o.chosenEncryption(); err != nil {
+		return cfg, err
+	}
+	if _, _, err := net.SplitHostPort(o.metrics); o.metrics != "" && err != nil {
+		return cfg, usagef("--metrics %s: %w", o.metrics, err)
+	}
+	cfg.Providers, err = pickProviders(o.providers, all)
+	return cfg, err
 }
 
 // announce prints the URL of each share. Without it the user does not know port and password.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 
+	"lwio/cmd/lwio/internal/config"
 	"lwio/cmd/lwio/internal/userfile"
 	"lwio/vfs"
 	"lwio/vfs/posix"
@@ -20,11 +21,11 @@ type service struct {
 	reload *reloader // nil if no file has users or rights
 }
 
-// served returns the service of the command line or of the configuration file.
-func (a *app) served(o serveOptions, args []string, log *slog.Logger) (*service, error) {
+// served returns the service of the command line or, if it is not nil, of the configuration file.
+func (a *app) served(o serveOptions, file *config.File, args []string, log *slog.Logger) (*service, error) {
 	s := new(service)
-	if o.config != "" {
-		return s, s.configure(o, log)
+	if file != nil {
+		return s, s.configure(o, file, log)
 	}
 	users, err := s.credentials(a, o)
 	if err != nil {
@@ -42,10 +43,13 @@ func (a *app) served(o serveOptions, args []string, log *slog.Logger) (*service,
 }
 
 // configure takes the service from the configuration file.
-func (s *service) configure(o serveOptions, log *slog.Logger) error {
-	f, users, err := readConfig(o.config)
+func (s *service) configure(o serveOptions, f *config.File, log *slog.Logger) error {
+	users, err := userfile.Read(f.Users)
 	if err != nil {
 		return err
+	}
+	if len(users.Users()) == 0 {
+		return fmt.Errorf("read users: %s: %w", f.Users, errNoUser)
 	}
 	warnPlain(log, f.Users, users)
 	warnUnknown(log, f, users)

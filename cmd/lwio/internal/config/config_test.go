@@ -37,6 +37,11 @@ func users(names ...string) (list []UserName) {
 }
 
 const whole = `users = "users"
+listen = "[::]:4450"
+rdma-listen = ["10.1.0.1:5445", "10.2.0.1:5445"]
+provider = ["iwarp", "shm"]
+encryption = "required"
+insecure-network = true
 
 [[share]]
 name = "data"
@@ -60,13 +65,14 @@ func TestReadReturnsAllSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &File{
-		Users: filepath.Join(dir, "users"),
+		Users: filepath.Join(dir, "users"), Listen: Address{"[::]:4450"}, RDMAListen: []RDMAAddress{{"10.1.0.1:5445"}, {"10.2.0.1:5445"}},
+		Provider: []string{"iwarp", "shm"}, Encryption: ServerEncryption{"required"}, InsecureNetwork: true,
 		Shares: []Share{
 			{Name: "data", Path: filepath.Join(dir, "sub", "data"), Read: users("*"), Write: users("alice", "Bob")},
 			{Name: "archive", Path: "/srv/archive", ReadOnly: true, Write: users("alice"), Encryption: Encryption{required: true}},
 		},
 	}
-	if d := cmp.Diff(want, got, cmp.AllowUnexported(UserName{}, Encryption{})); d != "" {
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(UserName{}, Encryption{}, Address{}, RDMAAddress{}, ServerEncryption{})); d != "" {
 		t.Error(d)
 	}
 	if named := got.Shares[0].Users(); !slices.Equal(named, []string{"alice", "Bob"}) {
@@ -90,6 +96,10 @@ func TestReadReportsFileAndLine(t *testing.T) {
 		{"invalid user name", "users = \"u\"" + share + "read = [\"a\",\n \"b:c\"]\n", []string{":6: ", "user name"}},
 		{"empty user name", "users = \"u\"" + share + "read = [\"\"]\n", []string{":5: ", "no user name"}},
 		{"unknown encryption", "users = \"u\"" + share + "read = [\"*\"]\nencryption = \"off\"\n", []string{":6: ", "offered"}},
+		{"unknown encryption of the server", "users = \"u\"\nencryption = \"on\"" + share, []string{":2: ", "offered"}},
+		{"no port", "users = \"u\"\nlisten = \"db1\"" + share, []string{":2: ", "port"}},
+		{"RDMA address with a name", "users = \"u\"\nrdma-listen = [\n\"db1:5\"]" + share, []string{":3: "}},
+		{"one provider in place of a list", "users = \"u\"\nprovider = \"shm\"" + share, []string{":2: "}},
 		{"no syntax", "users = \"u\n", []string{":1: "}},
 		{"key twice", "users = \"u\"\nusers = \"v\"\n", []string{":2: "}},
 		{"no users", strings.TrimPrefix(share, "\n") + "read = [\"*\"]\n", []string{": no key users"}},
@@ -117,6 +127,33 @@ func TestReadReportsFileAndLine(t *testing.T) {
 	}
 	if _, err := Read(filepath.Join(t.TempDir(), "missing")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
+	}
+}
+
+// Settings that take effect at the start of a server only are known by name.
+func TestRestartNamesChangedKeys(t *testing.T) {
+	first, err := Read(put(t, whole))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		from, to string
+		want     []string
+	}{
+		{"", "", nil},
+		{`read = ["*"]`, `read = ["bob"]`, nil},
+		{"[::]:4450", "[::]:4451", []string{"listen"}},
+		{`"10.1.0.1:5445", `, "", []string{"rdma-listen"}},
+		{`"iwarp", "shm"`, `"shm", "iwarp"`, []string{"provider"}},
+		{"encryption = \"required\"\ninsecure-network = true", "", []string{"encryption", "insecure-network"}},
+	} {
+		next, err := Read(put(t, strings.Replace(whole, c.from, c.to, 1)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := first.Restart(next); !slices.Equal(got, c.want) {
+			t.Errorf("%q to %q: %q, want %q", c.from, c.to, got, c.want)
+		}
 	}
 }
 
