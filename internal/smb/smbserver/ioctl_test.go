@@ -87,6 +87,47 @@ func TestUnsupportedIoctlsAreRefused(t *testing.T) {
 	c.want(ntstatus.NotSupported, cmdIoctl, b)
 }
 
+// An IOCTL is refused if its lengths are beyond the message, the negotiated size or the charge.
+//
+// Source: [MS-SMB2 3.3.5.15], [MS-SMB2 3.3.5.2.5]
+func TestIoctlLimits(t *testing.T) {
+	_, addr, _ := testServer(t, pipes(nil))
+	c := mount(t, addr, "data")
+	id := c.mustCreate(rw("f"))
+	const unit, largest = 1 << 16, DefaultMaxTransferSize
+	for _, x := range []struct {
+		name   string
+		in     []byte
+		change func(b []byte)
+		charge uint16
+		want   ntstatus.Status
+	}{
+		{"as usual", nil, func([]byte) {}, 1, ntstatus.Success},
+		{"input that is not used", make([]byte, 100), func([]byte) {}, 1, ntstatus.Success},
+		{"room for the largest output", nil, func(b []byte) { le.PutUint32(b[44:], largest) }, largest / unit, ntstatus.Success},
+		{"room beyond the negotiated size", nil, func(b []byte) { le.PutUint32(b[44:], largest+1) }, largest/unit + 1, ntstatus.InvalidParameter},
+		{"room beyond the charge", nil, func(b []byte) { le.PutUint32(b[44:], unit+1) }, 1, ntstatus.InvalidParameter},
+		{"room of all ones", nil, func(b []byte) { le.PutUint32(b[44:], ^uint32(0)) }, 1, ntstatus.InvalidParameter},
+		{"room for input and output beyond the charge", nil, func(b []byte) {
+			le.PutUint32(b[32:], unit)
+			le.PutUint32(b[44:], 32)
+		}, 1, ntstatus.InvalidParameter},
+		{"input beyond the charge", make([]byte, unit+1), func([]byte) {}, 1, ntstatus.InvalidParameter},
+		{"input behind the message", nil, func(b []byte) { le.PutUint32(b[28:], 2) }, 1, ntstatus.InvalidParameter},
+		{"input of all ones", nil, func(b []byte) { le.PutUint32(b[28:], ^uint32(0)) }, 1, ntstatus.InvalidParameter},
+		{"input in the header", make([]byte, 8), func(b []byte) { le.PutUint32(b[24:], 8) }, 1, ntstatus.InvalidParameter},
+		{"input that wraps", make([]byte, 8), func(b []byte) { le.PutUint32(b[24:], ^uint32(0)-3) }, 1, ntstatus.InvalidParameter},
+		{"no FSCTL", nil, func(b []byte) { le.PutUint32(b[48:], 0) }, 1, ntstatus.NotSupported},
+	} {
+		b := ioctlBody(id, fsctlResumeKey, x.in, 32)
+		x.change(b)
+		c.send(c.charge(c.message(cmdIoctl, b), x.charge))
+		if r := c.recv()[0]; r.status != x.want {
+			t.Errorf("%s: %v, want %v", x.name, r.status, x.want)
+		}
+	}
+}
+
 // Source: [MS-SMB2 3.3.5.15.3], [MS-FSCC 2.3.45], [OP-34]
 func TestPipeMessagesReadsAndOverflow(t *testing.T) {
 	_, addr, _ := testServer(t, pipes(nil))

@@ -109,6 +109,9 @@ func queryFile(o *open, class smbwire.FileClass) (information, ntstatus.Status) 
 	case smbwire.ClassAlignment:
 		return whole(smbwire.Uint32Info(0).AppendTo(nil))
 	case smbwire.ClassFullEA:
+		if !f.Granted().Has(vfs.ReadEA) {
+			return information{}, ntstatus.AccessDenied
+		}
 		return information{}, ntstatus.EAsNotSupported
 	}
 	info, err := f.Stat()
@@ -127,6 +130,10 @@ func queryFile(o *open, class smbwire.FileClass) (information, ntstatus.Status) 
 		return whole(i.AppendTo(nil))
 	case smbwire.ClassInternal:
 		return whole(smbwire.Uint64Info(info.ID).AppendTo(nil))
+	case smbwire.ClassID:
+		i := smbwire.FileIDInfo{Volume: info.Device}
+		binary.LittleEndian.PutUint64(i.ID[:], info.ID)
+		return whole(i.AppendTo(nil))
 	case smbwire.ClassNetworkOpen:
 		i := smbwire.NetworkOpenInfo{
 			FileTimes: fileTimes(&info), AllocationSize: uint64(info.AllocationSize),

@@ -220,6 +220,9 @@ func TestPreviousSessionOfTheUserEnds(t *testing.T) {
 	}
 }
 
+// A session is not bound to a second connection, and goes on. Nothing of the second connection uses
+// it.
+//
 // Source: [MS-SMB2 3.3.5.5]
 func TestSessionBindingIsRefused(t *testing.T) {
 	_, addr, _ := testServer(t, nil)
@@ -228,6 +231,12 @@ func TestSessionBindingIsRefused(t *testing.T) {
 		b := setupBody([]byte("x"), 0)
 		b[2] = 1
 		c.want(ntstatus.RequestNotAccepted, cmdSessionSetup, b)
+		other := dial(t, addr)
+		other.mustNegotiate(d)
+		other.session = c.session
+		other.want(ntstatus.RequestNotAccepted, cmdSessionSetup, b)
+		other.want(ntstatus.UserSessionDeleted, cmdSessionSetup, setupBody([]byte("x"), 0))
+		other.want(ntstatus.UserSessionDeleted, cmdTreeConnect, connectBody("data"))
 		c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
 	}
 }

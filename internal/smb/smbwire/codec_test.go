@@ -140,6 +140,7 @@ var codecs = map[string]codec{
 	"FSDeviceInfo":     of(DecodeFSDeviceInfo, nil),
 	"FSAttributeInfo":  of(DecodeFSAttributeInfo, nil),
 	"FSControlInfo":    of(DecodeFSControlInfo, nil),
+	"FileIDInfo":       of(DecodeFileIDInfo, nil),
 	"FSObjectIDInfo":   of(DecodeFSObjectIDInfo, nil),
 	"FSSectorSizeInfo": of(DecodeFSSectorSizeInfo, nil),
 }

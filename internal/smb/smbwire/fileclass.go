@@ -31,6 +31,7 @@ const (
 	ClassAttributeTag    FileClass = 35
 	ClassValidDataLength FileClass = 39
 	ClassNormalizedName  FileClass = 48
+	ClassID              FileClass = 59
 	ClassDispositionEx   FileClass = 64
 	ClassRenameEx        FileClass = 65
 )
@@ -121,4 +122,20 @@ const nameInfoFixed = 4
 func (i *NameInfo) AppendTo(b []byte) []byte {
 	b = le.AppendUint32(b, uint32(len(i.Name)))
 	return append(b, i.Name...)
+}
+
+const fileIDSize = 24
+
+// FileIDInfo is the form of ClassID: an identity of the file that differs from all others of the
+// host.
+//
+// Source: [MS-FSCC 2.4.26]
+type FileIDInfo struct {
+	Volume uint64
+	ID     [16]byte
+}
+
+// AppendTo appends the information.
+func (i *FileIDInfo) AppendTo(b []byte) []byte {
+	return append(le.AppendUint64(b, i.Volume), i.ID[:]...)
 }

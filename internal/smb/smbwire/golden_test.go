@@ -194,6 +194,7 @@ var goldens = []golden{
 	},
 	{"", "FSDeviceInfo", FSDeviceInfo{DeviceType: DeviceTypeDisk, Characteristics: DeviceIsMounted}, "07000000 20000000"},
 	{"", "FSAttributeInfo", FSAttributeInfo{Attributes: 7, MaxNameLength: 255, Name: text("FS")}, "07000000 ff000000 04000000 46005300"},
+	{"", "FileIDInfo", FileIDInfo{0x0102030405060708, guid}, "0807060504030201" + guidWire},
 	{
 		"", "FSControlInfo", FSControlInfo{[3]uint64{1, 2, 3}, 4, NoQuota, 5},
 		"0100000000000000 0200000000000000 0300000000000000 0400000000000000 ffffffffffffffff 05000000 00000000",

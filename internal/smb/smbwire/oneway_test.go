@@ -190,6 +190,14 @@ func DecodeFSAttributeInfo(b []byte) (FSAttributeInfo, error) {
 	return FSAttributeInfo{Attributes: le.Uint32(b), MaxNameLength: le.Uint32(b[4:]), Name: text}, err
 }
 
+// DecodeFileIDInfo decodes the information.
+func DecodeFileIDInfo(b []byte) (FileIDInfo, error) {
+	if err := checkSize("id information", b, fileIDSize); err != nil {
+		return FileIDInfo{}, err
+	}
+	return FileIDInfo{le.Uint64(b), [16]byte(b[8:24])}, nil
+}
+
 // DecodeFSControlInfo decodes the information.
 func DecodeFSControlInfo(b []byte) (FSControlInfo, error) {
 	if err := checkSize("control information", b, fsControlSize); err != nil {
