@@ -3,6 +3,7 @@
 package shm
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -38,6 +39,7 @@ var (
 	errFault     = errors.New("the peer's memory is gone")
 	errPeerEnded = errors.New("the peer ended the connection")
 	errPeerDied  = errors.New("the peer is gone")
+	errAbandoned = errors.New("the connection ended during a read of its socket")
 )
 
 // conn is an established connection. One goroutine (run) sleeps on the socket, serves the
@@ -55,7 +57,8 @@ type conn struct {
 
 	ending   atomic.Pointer[ending] // set once
 	onEnd    func(error)            // closes Done of the connector
-	finished chan struct{}          // closed when the socket is closed
+	reading  atomic.Int32           // whether run reads the socket: outside, inside or abandoned
+	finished chan struct{}          // closed when the socket is closed, or its close takes too long
 	peerGone atomic.Bool            // the peer no longer copies into this side's memory
 	wg       sync.WaitGroup         // goroutines that may wait for files
 
@@ -74,13 +77,16 @@ type conn struct {
 	references references
 }
 
+// The values of conn.reading.
+const (
+	outside   = 0
+	inside    = 1
+	abandoned = 2 // another goroutine ends the connection, because the read goes on
+)
+
 // newConn makes the connection of a queue pair after its start-up.
-func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, own, peer *ring.Segment, b *ring.Doorbell, limits rdma.ReadLimits, onEnd func(error)) (*conn, error) {
+func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, uid uint32, own, peer *ring.Segment, b *ring.Doorbell, limits rdma.ReadLimits, onEnd func(error)) (*conn, error) {
 	raw, err := nc.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	uid, err := peerUID(nc)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +117,20 @@ func (c *conn) end(e *ending) bool {
 		return false
 	}
 	c.nudge()
+	time.AfterFunc(callGrace, c.abandonRead)
 	return true
+}
+
+// abandonRead ends the connection in place of run, if run is in a read of the socket that does
+// not end: the kernel waits there for a descriptor of the peer.
+func (c *conn) abandonRead() {
+	f := &c.a.p.foreign
+	f.enter(c.peerUID)
+	if c.reading.CompareAndSwap(inside, abandoned) {
+		c.finish()
+	} else {
+		f.leave(c.peerUID)
+	}
 }
 
 // nudge wakes run.
@@ -133,8 +152,18 @@ func (c *conn) sleepers() int { return c.qp.Sleepers() }
 
 // run serves the connection until it ends, and then frees its resources.
 func (c *conn) run() {
+	err := c.serve()
+	if errors.Is(err, errAbandoned) {
+		c.a.p.foreign.leave(c.peerUID)
+		return
+	}
+	c.end(c.endingFor(err))
+	c.finish()
+}
+
+// finish frees the resources of a connection that ends.
+func (c *conn) finish() {
 	defer close(c.finished)
-	c.end(c.endingFor(c.serve()))
 	e := c.ending.Load()
 	c.onEnd(e.err)
 	c.sleeper.close()
@@ -149,7 +178,6 @@ func (c *conn) run() {
 	c.qp.flushAll(orCanceled(e.receive), orCanceled(e.reading))
 	c.hangUp()
 	c.exports.close()
-	c.sleeper.doorbell.Close()
 	c.mappings.close()
 	if !errors.Is(e.err, net.ErrClosed) {
 		c.a.p.noise.Log(c.a.p.cfg.Logger, slog.LevelInfo, "shm: connection ended", "peer", c.peerName, "err", e.err)
@@ -175,6 +203,9 @@ func (c *conn) serve() error {
 		var err error
 		if c.ending.Load() == nil && (c.sleeper.polled.Load() || !c.pending()) {
 			err = c.readNotice()
+		}
+		if errors.Is(err, errAbandoned) {
+			return err // the segments may be unmapped
 		}
 		c.sleeper.setRunSleeps(false)
 		if err != nil {
@@ -221,8 +252,12 @@ func (c *conn) drainToLocked(budget int, to softrdma.Poller) (int, error) {
 // readNotice waits for one message from the socket. At the end of the stream it takes the
 // remaining entries out of the ring: they are there even if the peer was killed.
 func (c *conn) readNotice() error {
+	c.reading.Store(inside)
 	msg, fds, err := c.notices.read(c.raw, c.a.p.foreign.due(c.peerUID, 1))
 	defer c.a.p.foreign.discard(c.peerUID, fds)
+	if !c.reading.CompareAndSwap(inside, outside) {
+		return errAbandoned
+	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		// nudge was called: the connection ends, or the ring has entries.
@@ -289,12 +324,24 @@ func (c *conn) endingFor(err error) *ending {
 }
 
 // hangUp ends the stream to the peer, and waits up to Config.DrainTimeout until the peer
-// has ended its stream. The peer then no longer writes this side's memory.
+// has ended its stream. The peer then no longer writes this side's memory. hangUp does not wait
+// for descriptors that the peer sent.
 func (c *conn) hangUp() {
-	defer c.nc.Close()
 	if c.nc.CloseWrite() != nil {
 		c.peerGone.Store(true)
 	}
+	f := &c.a.p.foreign
+	if c.reading.Load() == abandoned {
+		f.call(expired, c.peerUID, c.closeSockets, func() {})
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.a.p.cfg.DrainTimeout)
+	defer cancel()
+	f.call(ctx, c.peerUID, func() { c.awaitEnd(); c.closeSockets() }, func() {})
+}
+
+// awaitEnd reads until the peer has ended its stream, or DrainTimeout.
+func (c *conn) awaitEnd() {
 	end := time.Now().Add(c.a.p.cfg.DrainTimeout)
 	_ = c.nc.SetReadDeadline(end)
 	for !c.peerGone.Load() {
@@ -309,4 +356,10 @@ func (c *conn) hangUp() {
 			_ = c.nc.SetReadDeadline(end) // a late poller had set another deadline
 		}
 	}
+}
+
+// closeSockets closes the socket and the doorbell.
+func (c *conn) closeSockets() {
+	_ = c.nc.Close()
+	c.sleeper.doorbell.Close()
 }

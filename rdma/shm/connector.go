@@ -23,6 +23,7 @@ const dialPause = 2 * time.Millisecond
 type acceptance struct {
 	a        *adapter
 	nc       *net.UnixConn
+	uid      uint32
 	reply    *hello
 	peer     *ring.Segment
 	doorbell *ring.Doorbell
@@ -58,56 +59,72 @@ func (a *adapter) Status(err error) rdma.Status { return statusOf(err) }
 //
 // Source: [ND Connector.Connect]
 func (a *adapter) Dial(ctx context.Context, local, remote rdma.Addr, limits rdma.ReadLimits, private []byte) (softrdma.Acceptance, *softrdma.PeerParams, error) {
-	nc, reply, peer, b, err := a.dial(ctx, local.Name, remote.Name, &hello{kind: helloRequest, limits: limits, private: private})
+	p, err := a.dial(ctx, local.Name, remote.Name, &hello{kind: helloRequest, limits: limits, private: private})
 	var params *softrdma.PeerParams
-	if reply != nil {
-		params = reply.params()
+	if p != nil && p.reply != nil {
+		params = p.reply.params()
 	}
 	if err != nil {
 		return nil, params, err
 	}
-	return &acceptance{a: a, nc: nc, reply: reply, peer: peer, doorbell: b, limits: limits}, params, nil
+	return p, params, nil
 }
 
 // dial opens a socket, checks the user of the peer, and exchanges request and answer. A
-// rejection is errRejected.
-func (a *adapter) dial(ctx context.Context, local, remote string, req *hello) (nc *net.UnixConn, reply *hello, peer *ring.Segment, b *ring.Doorbell, err error) {
-	cfg := &a.p.cfg
-	limited, cancel := context.WithTimeout(ctx, cfg.ReplyTimeout)
+// rejection is errRejected, and comes with the answer.
+func (a *adapter) dial(ctx context.Context, local, remote string, req *hello) (*acceptance, error) {
+	limited, cancel := context.WithTimeout(ctx, a.p.cfg.ReplyTimeout)
 	defer cancel()
-	if nc, err = openSocket(limited, local, remote); err != nil {
-		return nil, nil, nil, nil, err
+	nc, err := openSocket(limited, local, remote)
+	if err != nil {
+		return nil, err
 	}
-	err = softrdma.Exchange(limited, nc, func() error {
-		uid, err := a.p.checkUser(nc)
-		if err == nil {
-			err = sendHello(nc, req)
-		}
-		if err == nil || softrdma.IsHangup(err) {
-			// The listener may answer and hang up before it reads the request.
-			var h hello
-			if h, peer, b, err = a.p.foreign.receiveHello(nc, uid, acceptFDs); err == nil {
-				reply = &h
-				err = h.refusal()
-			}
-		}
-		return err
-	})
+	uid, err := a.p.checkUser(nc)
+	if err == nil {
+		err = acceptRights(nc)
+	}
 	if err != nil {
 		nc.Close()
-		peer.Unmap()
-		b.Close()
-		return nil, reply, nil, nil, err
+		return nil, err
 	}
-	return nc, reply, peer, b, nil
+	p := &acceptance{a: a, nc: nc, uid: uid, limits: req.limits}
+	free := func() { p.peer.Unmap(); p.doorbell.Close() }
+	var failed error
+	if !a.p.foreign.call(limited, uid, func() { failed = p.ask(limited, req) }, free) {
+		a.p.foreign.hangUp(uid, nc)
+		return nil, os.ErrDeadlineExceeded
+	}
+	if failed != nil {
+		free()
+		a.p.foreign.hangUp(uid, nc)
+	}
+	return p, failed
 }
 
-// openSocket connects. It tries again while the queue of the listener is full.
+// ask sends the request and reads the answer.
+func (p *acceptance) ask(ctx context.Context, req *hello) error {
+	return softrdma.Exchange(ctx, p.nc, func() error {
+		err := sendHello(p.nc, req)
+		if err != nil && !softrdma.IsHangup(err) {
+			return err
+		}
+		// The listener may answer and hang up before it reads the request.
+		h, peer, b, err := p.a.p.foreign.receiveHello(p.nc, p.uid, acceptFDs)
+		if err != nil {
+			return err
+		}
+		p.reply, p.peer, p.doorbell = &h, peer, b
+		return h.refusal()
+	})
+}
+
+// openSocket connects. It tries again while the queue of the listener is full. The peer cannot
+// send descriptors before acceptRights.
 func openSocket(ctx context.Context, local, remote string) (*net.UnixConn, error) {
 	if local == "" {
 		local = randomName()
 	}
-	d := net.Dialer{LocalAddr: sockAddr(local)}
+	d := net.Dialer{LocalAddr: sockAddr(local), Control: denyRights}
 	for {
 		nc, err := d.DialContext(ctx, "unixpacket", "@"+remote)
 		if err == nil {
@@ -129,7 +146,7 @@ func (p *acceptance) Ends() softrdma.Ends { return p.a.endsOf(p.nc) }
 
 // Refuse rejects the acceptance. The peer learns of the rejection, but not of its cause.
 func (p *acceptance) Refuse(private []byte) {
-	refuse(p.nc, private)
+	p.a.p.refuse(p.nc, p.uid, private)
 	p.peer.Unmap()
 	p.doorbell.Close()
 }
@@ -139,7 +156,7 @@ func (p *acceptance) Refuse(private []byte) {
 // Source: [ND Connector.CompleteConnect]
 func (p *acceptance) Complete(ctx context.Context, pair softrdma.Pair, end func(error)) (softrdma.Conn, error) {
 	own, err := p.a.sendSegment(ctx, p.nc, &hello{kind: helloReady})
-	return begin(err, p.nc, pair, own, p.peer, p.doorbell, agree(p.limits, p.reply), end)
+	return begin(err, p.nc, p.uid, pair, own, p.peer, p.doorbell, agree(p.limits, p.reply), end)
 }
 
 // sendSegment makes this side's segment and sends it, together with other descriptors.
@@ -157,17 +174,17 @@ func (a *adapter) sendSegment(ctx context.Context, nc *net.UnixConn, h *hello, o
 
 // begin makes the connection and starts its goroutine. If err is not nil, or if begin
 // fails itself, it frees all resources.
-func begin(err error, nc *net.UnixConn, pair softrdma.Pair, own, peer *ring.Segment, b *ring.Doorbell, limits rdma.ReadLimits, end func(error)) (softrdma.Conn, error) {
+func begin(err error, nc *net.UnixConn, uid uint32, pair softrdma.Pair, own, peer *ring.Segment, b *ring.Doorbell, limits rdma.ReadLimits, end func(error)) (softrdma.Conn, error) {
 	qp := pair.(*queuePair)
 	var c *conn
 	if err == nil {
-		c, err = newConn(qp.a, qp, nc, own, peer, b, limits, end)
+		c, err = newConn(qp.a, qp, nc, uid, own, peer, b, limits, end)
 	}
 	if err == nil && !qp.attach(c) {
 		err = net.ErrClosed
 	}
 	if err != nil {
-		nc.Close()
+		qp.a.p.foreign.hangUp(uid, nc)
 		own.Unmap()
 		peer.Unmap()
 		b.Close()
@@ -179,8 +196,9 @@ func begin(err error, nc *net.UnixConn, pair softrdma.Pair, own, peer *ring.Segm
 
 // request is a connection request that has arrived.
 type request struct {
-	a  *adapter
-	nc *net.UnixConn
+	a   *adapter
+	nc  *net.UnixConn
+	uid uint32
 	hello
 }
 
@@ -190,13 +208,13 @@ var _ softrdma.Request = (*request)(nil)
 func (r *request) Ends() softrdma.Ends { return r.a.endsOf(r.nc) }
 
 // Refuse answers with a rejection.
-func (r *request) Refuse(private []byte) { refuse(r.nc, private) }
+func (r *request) Refuse(private []byte) { r.a.p.refuse(r.nc, r.uid, private) }
 
 // refuse sends a rejection, unless the socket is full, and closes the connection.
-func refuse(nc *net.UnixConn, private []byte) {
+func (p *Provider) refuse(nc *net.UnixConn, uid uint32, private []byte) {
 	_ = nc.SetDeadline(time.Now().Add(rejectTime))
 	_ = sendHello(nc, &hello{kind: helloReject, private: private})
-	nc.Close()
+	p.foreign.hangUp(uid, nc)
 }
 
 // rejectTime bounds the time to send a rejection.
@@ -207,18 +225,20 @@ const rejectTime = time.Second
 // Source: [ND Connector.Accept]
 func (r *request) Accept(ctx context.Context, pair softrdma.Pair, limits rdma.ReadLimits, private []byte, end func(error)) (softrdma.Conn, error) {
 	limits = agree(limits, &r.hello)
-	own, peer, b, err := r.a.answer(ctx, r.nc, &hello{kind: helloAccept, limits: limits, private: private})
-	return begin(err, r.nc, pair, own, peer, b, limits, end)
+	own, peer, b, err := r.answer(ctx, &hello{kind: helloAccept, limits: limits, private: private})
+	return begin(err, r.nc, r.uid, pair, own, peer, b, limits, end)
 }
 
 // answer sends the acceptance with this side's segment and the peer's doorbell, and waits
 // for the peer's segment.
-func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, peer *ring.Segment, b *ring.Doorbell, err error) {
+func (r *request) answer(ctx context.Context, h *hello) (own, peer *ring.Segment, b *ring.Doorbell, err error) {
 	b, others, err := ring.NewDoorbell()
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	own, err = a.sendSegment(ctx, nc, h, others...)
+	if err = acceptRights(r.nc); err == nil {
+		own, err = r.a.sendSegment(ctx, r.nc, h, others...)
+	}
 	ring.CloseAll(others)
 	if err != nil {
 		if softrdma.IsHangup(err) {
@@ -226,14 +246,34 @@ func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, 
 		}
 		return own, nil, b, err
 	}
-	_ = nc.SetDeadline(time.Now().Add(a.p.cfg.ReadyTimeout))
-	err = softrdma.Exchange(ctx, nc, func() error {
+	peer, err = r.confirmation(ctx)
+	return own, peer, b, err
+}
+
+// confirmation waits for the peer's segment.
+func (r *request) confirmation(ctx context.Context) (*ring.Segment, error) {
+	f := &r.a.p.foreign
+	limited, cancel := context.WithTimeoutCause(ctx, r.a.p.cfg.ReadyTimeout, os.ErrDeadlineExceeded)
+	defer cancel()
+	var peer *ring.Segment
+	var err error
+	if !f.call(limited, r.uid, func() { peer, err = r.receiveReady(limited) }, func() { peer.Unmap() }) {
+		return nil, softrdma.ErrNotReady
+	}
+	switch {
+	case softrdma.IsHangup(err):
+		err = softrdma.ErrGaveUp
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = softrdma.ErrNotReady
+	}
+	return peer, err
+}
+
+// receiveReady reads the confirmation.
+func (r *request) receiveReady(ctx context.Context) (peer *ring.Segment, err error) {
+	err = softrdma.Exchange(ctx, r.nc, func() error {
 		var ready hello
-		uid, e := peerUID(nc)
-		if e != nil {
-			return e
-		}
-		ready, peer, _, err = a.p.foreign.receiveHello(nc, uid, readyFDs)
+		ready, peer, _, err = r.a.p.foreign.receiveHello(r.nc, r.uid, readyFDs)
 		switch {
 		case err == nil && ready.kind == helloReject:
 			return softrdma.ErrGaveUp
@@ -242,11 +282,5 @@ func (a *adapter) answer(ctx context.Context, nc *net.UnixConn, h *hello) (own, 
 		}
 		return err
 	})
-	switch {
-	case softrdma.IsHangup(err):
-		err = softrdma.ErrGaveUp
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = softrdma.ErrNotReady
-	}
-	return own, peer, b, err
+	return peer, err
 }

@@ -93,6 +93,11 @@
 // a poller, carries out the rest. If a write from a file must wait for a disk, another
 // goroutine carries it out, and later requests wait in the queue.
 //
+// The kernel can wait in a receive, or in the close of a socket, for a descriptor that the
+// peer sent. During a start-up such calls have a goroutine of their own (foreign). If run is
+// in such a receive when the connection ends, another goroutine ends the connection, and run
+// returns later.
+//
 // # Components of a connection
 //
 //	sender ── requestData, roomWait, readResponder, fileWriter ─► ring.Producer

@@ -49,7 +49,7 @@ func statusOf(err error) rdma.Status {
 		return rdma.StatusIOTimeout
 	case errors.Is(err, syscall.EADDRINUSE):
 		return rdma.StatusSharingViolation
-	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOMEM), errors.Is(err, syscall.ENOSPC), errors.Is(err, errForeign):
 		return rdma.StatusInsufficientResources
 	}
 	return rdma.StatusConnectionAborted

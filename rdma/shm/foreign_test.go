@@ -3,17 +3,21 @@
 package shm
 
 import (
+	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime/pprof"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"lwio/rdma/internal/softrdma"
 	"lwio/rdma/shm/internal/ring"
 )
 
@@ -47,15 +51,12 @@ func lockedFile(t *testing.T) (fd int, locked func() bool) {
 func TestDescriptorsThatAreNotDueAreNotInstalled(t *testing.T) {
 	t.Run("request", func(t *testing.T) {
 		fd, locked := lockedFile(t)
-		passive := newSide(t, nil, 1<<16)
-		_, addr := passive.listen(t)
-		nc := must[*net.UnixConn](t)(openSocket(t.Context(), "", addr.Name))
-		defer nc.Close()
-		if err := sendHello(nc, &hello{kind: helloReady, ring: ring.MinSize}, fd, fd); err != nil {
+		here, there := socketPair(t)
+		if err := sendHello(here, &hello{kind: helloReady, ring: ring.MinSize}, fd, fd); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := nc.Read(make([]byte, 1)); err == nil { // until the listener has closed it
-			t.Error("the request was answered")
+		if _, _, err := New(nil).readRequest(there); !errors.Is(err, errHello) {
+			t.Errorf("a request with descriptors: %v", err)
 		}
 		if !locked() {
 			t.Error("a descriptor with a request was installed")
@@ -63,8 +64,7 @@ func TestDescriptorsThatAreNotDueAreNotInstalled(t *testing.T) {
 	})
 	t.Run("excess", func(t *testing.T) {
 		fd, locked := lockedFile(t)
-		fds := must[[2]int](t)(unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0))
-		here, there := unixConn(t, fds[0]), unixConn(t, fds[1])
+		here, there := socketPair(t)
 		memory := must[int](t)(unix.MemfdCreate("memory", unix.MFD_CLOEXEC))
 		defer unix.Close(memory)
 		h := hello{kind: helloReady, ring: ring.MinSize}
@@ -95,6 +95,59 @@ func TestDescriptorsThatAreNotDueAreNotInstalled(t *testing.T) {
 			t.Error("a descriptor that is not due was installed")
 		}
 	})
+}
+
+// The kernel refuses descriptors that a peer sends before its user is checked, if it can.
+func TestDescriptorsBeforeUserIsCheckedAreRefused(t *testing.T) {
+	_, addr := newSide(t, nil, 1<<16).listen(t)
+	active := must[*net.UnixConn](t)(openSocket(t.Context(), "", addr.Name))
+	defer active.Close()
+	fd, _ := lockedFile(t)
+	var want error
+	if err := acceptRights(active); err != nil {
+		t.Fatal(err)
+	}
+	raw := must[syscall.RawConn](t)(active.SyscallConn())
+	if err := raw.Control(func(s uintptr) {
+		if on, err := unix.GetsockoptInt(int(s), unix.SOL_SOCKET, 83); err == nil { // SO_PASSRIGHTS
+			want = unix.EPERM
+			if on != 1 {
+				t.Error("descriptors stay refused")
+			}
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := sendHello(active, &hello{kind: helloRequest}, fd); !errors.Is(err, want) {
+		t.Errorf("a descriptor to a listener: %v", err)
+	}
+	plain := must[*net.UnixListener](t)(net.ListenUnix("unixpacket", sockAddr(randomName())))
+	defer plain.Close()
+	active = must[*net.UnixConn](t)(openSocket(t.Context(), "", nameOf(plain.Addr())))
+	defer active.Close()
+	passive := must[*net.UnixConn](t)(plain.AcceptUnix())
+	defer passive.Close()
+	if err := sendHello(passive, &hello{kind: helloAccept, ring: ring.MinSize}, fd); !errors.Is(err, want) {
+		t.Errorf("a descriptor to a dialer: %v", err)
+	}
+	d, fds, err := ring.NewDoorbell()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	defer ring.CloseAll(fds)
+	for _, end := range fds {
+		if err := unix.Sendmsg(end, []byte{1}, unix.UnixRights(fd), nil, 0); !errors.Is(err, want) {
+			t.Errorf("a descriptor to a doorbell: %v", err)
+		}
+	}
+}
+
+// socketPair returns both ends of a socket.
+func socketPair(t *testing.T) (here, there *net.UnixConn) {
+	t.Helper()
+	fds := must[[2]int](t)(unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0))
+	return unixConn(t, fds[0]), unixConn(t, fds[1])
 }
 
 func unixConn(t *testing.T, fd int) *net.UnixConn {
@@ -133,7 +186,8 @@ func slowFile(t *testing.T) (fd int, finish func()) {
 // descriptor of the user is received. Another user is not affected.
 func TestSlowClosesAreBounded(t *testing.T) {
 	const hostile, honest = 1000, 1001
-	var f foreign
+	p := New(&Config{AllowUID: func(uint32) bool { return true }})
+	f := &p.foreign
 	for i := range maxForeignOfUser {
 		if f.due(hostile, 1) != 1 {
 			t.Fatalf("after %d descriptors none is received", i)
@@ -154,6 +208,118 @@ func TestSlowClosesAreBounded(t *testing.T) {
 			t.Error("no descriptor is received after all are closed")
 		}
 	})
+}
+
+// A handshake whose descriptors keep a thread in the kernel ends at its time limit. So does the
+// close of a socket with such descriptors. A user whose descriptors keep too many threads gets no
+// connection until they are closed.
+func TestHandshakeDoesNotWaitForDescriptors(t *testing.T) {
+	p := New(patient(&Config{ReadyTimeout: 50 * time.Millisecond}))
+	a := newSideOn(t, p, 1<<16).a.(*adapter)
+	uid := uint32(unix.Getuid())
+	var finish []func()
+	hostile := func(more ...int) *net.UnixConn {
+		here, there := socketPair(t)
+		fds, own, err := ring.NewSegment(ring.MinSize)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer own.Unmap()
+		defer fds.Close()
+		fd, end := slowFile(t)
+		finish = append(finish, end)
+		if err := sendHello(here, &hello{kind: helloReady, ring: ring.MinSize}, append(append(fds[:], more...), fd)...); err != nil {
+			t.Fatal(err)
+		}
+		_ = unix.Close(fd) // the message has the last reference
+		return there
+	}
+	within := func(what string, do func()) {
+		t.Helper()
+		done := make(chan struct{})
+		go func() { defer close(done); do() }()
+		select {
+		case <-done:
+		case <-time.After(patience):
+			for _, end := range finish {
+				end()
+			}
+			<-done
+			t.Fatalf("%s waits for descriptors", what)
+		}
+	}
+	within("an accept", func() {
+		r := request{a: a, nc: hostile(), uid: uid}
+		if _, err := r.confirmation(t.Context()); !errors.Is(err, softrdma.ErrNotReady) {
+			t.Errorf("accept: %v", err)
+		}
+		p.foreign.hangUp(uid, r.nc)
+	})
+	within("a dial", func() {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		d := acceptance{a: a, nc: hostile(0, 1), uid: uid}
+		if p.foreign.call(ctx, uid, func() { _ = d.ask(ctx, &hello{kind: helloRequest}) }, func() { d.peer.Unmap() }) {
+			t.Error("the dial ended before its descriptors were closed")
+		}
+	})
+	within("a close", func() { p.foreign.hangUp(uid, hostile()) })
+	if n := p.foreign.total.Load(); n != maxForeignOfUser { // the accept, its socket, the dial and the close
+		t.Errorf("%d waits", n)
+	}
+	here, _ := socketPair(t)
+	if _, err := p.checkUser(here); !errors.Is(err, errForeign) {
+		t.Errorf("a further connection of the user: %v", err)
+	}
+	for _, end := range finish {
+		end()
+	}
+	eventually(t, "all calls end", func() bool { return p.foreign.total.Load() == 0 })
+	if _, err := p.checkUser(here); err != nil {
+		t.Error(err)
+	}
+}
+
+// The end of a connection does not wait for descriptors that keep the thread of its receiver in
+// the kernel.
+func TestEndDoesNotWaitForDescriptors(t *testing.T) {
+	r, s, accepted := attack(t, nil)
+	if err := <-accepted; err != nil {
+		t.Fatal(err)
+	}
+	c := s.inside()
+	fd, finish := slowFile(t)
+	defer finish()
+	// The receiver waits after a message, so that the next one has the last reference to its
+	// descriptor before it is read.
+	c.sleeper.mu.Lock()
+	r.say([]byte{noticeWake})
+	raw := must[syscall.RawConn](t)(r.nc.SyscallConn())
+	read := func() (all bool) {
+		_ = raw.Control(func(s uintptr) {
+			n, err := unix.IoctlGetInt(int(s), unix.TIOCOUTQ)
+			all = err == nil && n == 0
+		})
+		return all
+	}
+	eventually(t, "the first message is read", read)
+	r.say([]byte{noticeWake}, r.fds[0], fd)
+	_ = unix.Close(fd)
+	c.sleeper.mu.Unlock()
+	eventually(t, "the second message is read", read)
+	c.Disconnect()
+	select {
+	case <-c.Finished():
+	case <-time.After(patience):
+		t.Error("the connection does not end")
+		finish()
+		<-c.Finished()
+	}
+	if n := c.a.p.foreign.total.Load(); n == 0 {
+		t.Error("the receiver's thread does not count")
+	}
+	finish()
+	eventually(t, "the receiver ends", func() bool { return c.a.p.foreign.total.Load() == 0 })
 }
 
 // closers returns the number of goroutines that close foreign descriptors.

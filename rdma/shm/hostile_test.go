@@ -43,6 +43,9 @@ func attack(tb testing.TB, change func(*raw, *hello) []int) (*raw, *side, chan e
 	go func() { accepted <- passive.serve(tb.Context(), l) }()
 	r := &raw{tb: tb, nc: must[*net.UnixConn](tb)(openSocket(tb.Context(), "", addr.Name))}
 	tb.Cleanup(func() { r.nc.Close() })
+	if err := acceptRights(r.nc); err != nil {
+		tb.Fatal(err)
+	}
 	if err := sendHello(r.nc, &hello{kind: helloRequest, limits: someReads}); err != nil {
 		tb.Fatal(err)
 	}

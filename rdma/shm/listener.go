@@ -21,7 +21,7 @@ type listenSocket struct {
 }
 
 // Listen binds the name, or a random name if it is empty.
-func (a *adapter) Listen(_ context.Context, op string, local rdma.Addr) (softrdma.ListenSocket, error) {
+func (a *adapter) Listen(ctx context.Context, op string, local rdma.Addr) (softrdma.ListenSocket, error) {
 	if !a.ours(local) {
 		return nil, opError(op, local.String(), rdma.StatusInvalidAddress, nil)
 	}
@@ -29,11 +29,12 @@ func (a *adapter) Listen(_ context.Context, op string, local rdma.Addr) (softrdm
 	if name == "" {
 		name = randomName()
 	}
-	nl, err := net.ListenUnix("unixpacket", sockAddr(name))
+	lc := net.ListenConfig{Control: denyRights}
+	nl, err := lc.Listen(ctx, "unixpacket", "@"+name)
 	if err != nil {
 		return nil, opError(op, a.addr(name).String(), statusOf(err), err)
 	}
-	return &listenSocket{nl, a, name}, nil
+	return &listenSocket{nl.(*net.UnixListener), a, name}, nil
 }
 
 // Local returns the address of the name.
@@ -47,14 +48,14 @@ func (d *listenSocket) ReadRequest(nc net.Conn) (softrdma.Request, *softrdma.Pee
 	cfg := &d.a.p.cfg
 	sock := nc.(*net.UnixConn)
 	_ = sock.SetDeadline(time.Now().Add(cfg.RequestTimeout))
-	req, err := d.a.p.readRequest(sock)
+	uid, req, err := d.a.p.readRequest(sock)
 	if errors.Is(err, errUser) {
 		forbid(sock)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	return &request{d.a, sock, req}, req.params(), nil
+	return &request{d.a, sock, uid, req}, req.params(), nil
 }
 
 // forbid reports to a peer that its user is refused. It reads the request first, because
@@ -66,10 +67,10 @@ func forbid(nc *net.UnixConn) {
 }
 
 // readRequest reads the request of a peer, if AllowUID admits its user.
-func (p *Provider) readRequest(nc *net.UnixConn) (hello, error) {
+func (p *Provider) readRequest(nc *net.UnixConn) (uint32, hello, error) {
 	uid, err := p.checkUser(nc)
 	if err != nil {
-		return hello{}, err
+		return uid, hello{}, err
 	}
 	req, _, _, err := p.foreign.receiveHello(nc, uid, 0)
 	if err == nil && req.kind != helloRequest {
@@ -78,5 +79,5 @@ func (p *Provider) readRequest(nc *net.UnixConn) (hello, error) {
 	if err == nil {
 		err = nc.SetDeadline(time.Time{})
 	}
-	return req, err
+	return uid, req, err
 }

@@ -121,6 +121,27 @@ func sendNotice(raw syscall.RawConn, msg []byte, fd int) error {
 	return err
 }
 
+// setRights sets whether the peer of a socket can send descriptors.
+func setRights(raw syscall.RawConn, accept bool) error {
+	var err error
+	if e := raw.Control(func(fd uintptr) { err = ring.SetRights(int(fd), accept) }); e != nil {
+		return e
+	}
+	return err
+}
+
+// denyRights keeps peers from sending descriptors to a socket that is being made.
+func denyRights(_, _ string, raw syscall.RawConn) error { return setRights(raw, false) }
+
+// acceptRights lets the peer send descriptors. The caller has checked the user of the peer.
+func acceptRights(nc *net.UnixConn) error {
+	raw, err := nc.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return setRights(raw, true)
+}
+
 // peerUID returns the user of the process at the other end, as the kernel reports it.
 func peerUID(nc *net.UnixConn) (uint32, error) {
 	raw, err := nc.SyscallConn()

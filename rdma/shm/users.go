@@ -65,6 +65,7 @@ func (u *users) of(uid uint32) uint32 {
 }
 
 // checkUser checks the user of the process at the other end with AllowUID, and returns it.
+// It refuses a user with too many descriptors that wait to be closed.
 func (p *Provider) checkUser(nc *net.UnixConn) (uid uint32, err error) {
 	if uid, err = peerUID(nc); err != nil {
 		return 0, err
@@ -74,6 +75,9 @@ func (p *Provider) checkUser(nc *net.UnixConn) (uid uint32, err error) {
 			return 0, fmt.Errorf("%w: it has no number in this user namespace", errUser)
 		}
 		return 0, fmt.Errorf("%w: %d", errUser, uid)
+	}
+	if p.foreign.full(uid) {
+		return 0, errForeign
 	}
 	return uid, nil
 }

@@ -47,7 +47,8 @@ type arrival struct {
 
 // Listener takes connections and reads their requests, each in its own goroutine.
 // Requests wait in a bounded queue for a connector. If the queue is full, the oldest request of the
-// host with the most requests is refused.
+// host with the most requests is refused. A close may wait for the peer, so mu is not held. A
+// connection that is being closed keeps a place, and without a place no connection is taken.
 //
 // Source: [ND Listener]
 type Listener struct {
@@ -56,6 +57,7 @@ type Listener struct {
 	limits  Limits
 	noise   ratelimit.Log // for log lines that any peer can cause
 	closing chan struct{}
+	places  chan struct{} // one element for each connection that is in start-up or being closed
 
 	mu       sync.Mutex
 	socket   ListenSocket
@@ -72,6 +74,7 @@ var _ rdma.Listener = (*Listener)(nil)
 // CreateListener makes an unbound listener.
 func (d *Domain) CreateListener(n Network, limits Limits) (rdma.Listener, error) {
 	l := &Listener{d: d, net: n, limits: limits, closing: make(chan struct{})}
+	l.places = make(chan struct{}, 2*max(limits.Startups, 1))
 	if err := d.Add(Listeners, l, "create listener"); err != nil {
 		return nil, err
 	}
@@ -137,11 +140,17 @@ func (l *Listener) LocalAddr() (rdma.Addr, error) {
 func (l *Listener) acceptAll() {
 	defer l.wg.Done()
 	for {
+		select {
+		case l.places <- struct{}{}:
+		case <-l.closing:
+			return
+		}
 		nc, err := l.socket.Accept()
 		if err == nil {
 			l.start(nc)
 			continue
 		}
+		<-l.places
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -154,34 +163,37 @@ func (l *Listener) acceptAll() {
 	}
 }
 
-// start begins the start-up of a connection. If there are too many, it drops the oldest
-// connection of the host that has the most.
+// start begins the start-up of a connection with a place. If there are too many, it drops the
+// oldest connection of the host that has the most.
 //
 // Source: [RFC 5042 §6.4]
 func (l *Listener) start(nc net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
-		nc.Close()
+		l.wg.Go(func() { nc.Close() })
 		return
 	}
 	l.starting.Add(nc, l.socket.HostOf(nc))
 	if l.starting.Len() > l.limits.Startups {
 		slowest, _ := l.starting.Victim(nil)
 		l.starting.Remove(slowest)
-		slowest.Close()
+		l.wg.Go(func() { slowest.Close() })
 	}
-	l.wg.Add(1)
-	go l.startup(nc)
+	l.wg.Go(func() { l.startup(nc) })
 }
 
 // startup reads the request of a connection and queues it. If the queue was full, startup refuses
 // the request that lost its place. The refusal may wait for the peer, so mu is not held, and the
 // refused connection counts as one in start-up again.
 func (l *Listener) startup(nc net.Conn) {
-	defer l.wg.Done()
+	defer func() { <-l.places }()
 	r, params, err := l.socket.ReadRequest(nc)
-	evicted := l.admit(&arrival{r, nc, params}, err)
+	evicted, err := l.admit(&arrival{r, nc, params}, err)
+	if err != nil {
+		l.noise.Log(l.limits.Logger, slog.LevelInfo, l.d.fabric+": start-up failed", "peer", nc.RemoteAddr(), "err", err)
+		nc.Close()
+	}
 	if evicted == nil {
 		return
 	}
@@ -191,28 +203,31 @@ func (l *Listener) startup(nc net.Conn) {
 	l.starting.Remove(evicted.nc)
 }
 
-// admit ends the start-up of a connection: it queues the request, or closes the connection if err
-// is not nil. If the queue was full, admit returns the request that lost its place.
-func (l *Listener) admit(request *arrival, err error) (evicted *arrival) {
+// admit ends the start-up of a connection, and queues its request if err is nil. If the queue was
+// full, admit returns the request that lost its place.
+//
+// Errors: err; net.ErrClosed.
+func (l *Listener) admit(request *arrival, err error) (evicted *arrival, _ error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	nc := request.nc
 	host := l.socket.HostOf(nc)
 	l.starting.Remove(nc)
-	if err != nil || l.closed {
-		l.noise.Log(l.limits.Logger, slog.LevelInfo, l.d.fabric+": start-up failed", "peer", nc.RemoteAddr(), "err", err)
-		nc.Close()
-		return nil
+	if err == nil && l.closed {
+		err = net.ErrClosed
+	}
+	if err != nil {
+		return nil, err
 	}
 	l.waiting.Add(request, host)
 	if l.waiting.Len() <= l.backlog {
 		l.queued <- struct{}{} // has room, as it has at most as many elements as waiting
-		return nil
+		return nil, nil
 	}
 	evicted, _ = l.waiting.Victim(nil)
 	l.waiting.Remove(evicted)
 	l.starting.Add(evicted.nc, l.socket.HostOf(evicted.nc))
-	return evicted
+	return evicted, nil
 }
 
 // takeRequest takes the oldest waiting request, nil if Close has taken all. The caller has taken an
@@ -290,7 +305,7 @@ func (l *Listener) Close() error {
 		l.socket.Close()
 	}
 	for nc := range l.starting.All() {
-		nc.Close()
+		l.wg.Go(func() { nc.Close() })
 	}
 	l.mu.Unlock()
 	l.wg.Wait()

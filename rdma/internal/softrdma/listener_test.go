@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,6 +165,68 @@ func TestFullQueueRefusesOldestRequestOfBusiestHost(t *testing.T) {
 		}
 		rl.Close()
 	})
+}
+
+// stuckConn is a connection whose close waits until it is released.
+type stuckConn struct {
+	net.Conn
+	closing  chan struct{} // closed by the first Close
+	once     sync.Once
+	released chan struct{}
+}
+
+func (c *stuckConn) Close() error {
+	c.once.Do(func() { close(c.closing) })
+	<-c.released
+	return c.Conn.Close()
+}
+
+// A close that waits for its peer holds up neither calls of the listener nor other connections.
+// Connections that are being closed are bounded.
+func TestCloseOfConnectionDelaysNoOther(t *testing.T) {
+	s := newFakeSocket()
+	rl, err := NewDomain("soft").CreateListener(&listenNetwork{newFakeNetwork(), s}, Limits{
+		Startups: 1, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err == nil {
+		err = errors.Join(rl.Bind(t.Context(), rdma.Addr{}), rl.Listen(0)) // with a backlog of none
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	released := make(chan struct{})
+	arrive := func() *stuckConn {
+		here, there := net.Pipe()
+		t.Cleanup(func() { there.Close() })
+		return &stuckConn{Conn: here, closing: make(chan struct{}), released: released}
+	}
+	wait := func(what string, c <-chan struct{}) {
+		t.Helper()
+		select {
+		case <-c:
+		case <-time.After(testTimeout):
+			close(released)
+			t.Fatalf("%s does not happen", what)
+		}
+	}
+	first, second := arrive(), arrive()
+	s.arrived <- first
+	<-s.refused
+	s.arrived <- second
+	wait("the close of the first connection", first.closing)
+	called := make(chan struct{})
+	go func() { defer close(called); _, _ = rl.LocalAddr() }()
+	wait("a call during a close", called)
+	refused := make(chan struct{})
+	go func() { defer close(refused); <-s.refused }()
+	wait("the refusal of the second connection", refused)
+	select {
+	case s.arrived <- arrive():
+		t.Error("a connection was taken while all places are in use")
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(released)
+	rl.Close()
 }
 
 // brokenSocket is a fakeSocket whose connections send no request.

@@ -94,6 +94,14 @@ func NewDoorbell() (d *Doorbell, peer []int, err error) {
 		CloseAll(here[:])
 		return nil, nil, err
 	}
+	for _, fd := range append(here[:], there[:]...) {
+		err = errors.Join(err, SetRights(fd, false))
+	}
+	if err != nil {
+		CloseAll(here[:])
+		CloseAll(there[:])
+		return nil, nil, err
+	}
 	peer = []int{there[0], here[1]}
 	if d, err = OpenDoorbell(here[0], there[1]); err != nil {
 		CloseAll(peer)

@@ -157,14 +157,11 @@ func (s *Segment) Unmap() {
 	}
 }
 
-// ClosesAtOnce reports whether a descriptor is memory or a Unix socket, so that its close does
-// not wait. The close of another file may wait for its file system, or for a peer.
-func ClosesAtOnce(fd int) bool {
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0); err == nil {
-		return true
-	}
-	family, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
-	return err == nil && family == unix.AF_UNIX
+// IsMemory reports whether a descriptor is memory, so that its close does not wait. The close
+// of another file may wait for its file system, or for a peer.
+func IsMemory(fd int) bool {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	return err == nil
 }
 
 // CloseAll closes descriptors.
