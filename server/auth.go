@@ -151,7 +151,9 @@ func (a *authenticator) pass(client *association.Client) {
 	p := &client.Params
 	a.client, a.session, a.limiter = client, client.Session(), client.Session().Limiter()
 	rand.Read(a.sessionID[:]) // never fails
-	c.credits.grant = c.engine.credits.first(min(max(int(p.Credits), 1), c.engine.limits.Credits, c.fabric.layout.credits), c.credits.weight)
+	c.credits.holder.user = a.session.User()
+	c.credits.grant = c.engine.credits.first(min(max(int(p.Credits), 1), c.engine.limits.Credits, c.fabric.layout.credits), c.credits.holder)
+	c.poolUser = c.fabric.buffers.joinUser(a.session.User())
 	a.peerWindow = int(min(p.MaxRdmaWindowSize, c.fabric.info.MaxTransferLength))
 	a.peerPage = p.PageSize
 	c.receives.room = c.fabric.layout.dataSize

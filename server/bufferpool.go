@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"sync"
 
+	"lwio/internal/account"
 	"lwio/rdma"
 	"lwio/server/internal/buddy"
 	"lwio/vfs"
@@ -31,19 +32,30 @@ func orderOf(n int) int {
 // of the free memory. It shrinks as connections take blocks, so many slow connections leave memory
 // for the next one. One file gets at most three quarters of the share of a connection, and half of
 // the pool. For the first block of a file the share does not shrink while much memory is free. So
-// an unresponsive file leaves memory for other files. Safe for concurrent use.
+// an unresponsive file leaves memory for other files. All connections of one user get at most three
+// quarters of the pool. Safe for concurrent use.
 type bufferPool struct {
 	mem    rdma.Memory
 	region rdma.MemoryRegion
 	bytes  []byte
 	share  int // most bytes of one connection, unless it holds none
 	half   int // most bytes of one file
+	ofUser int // most bytes of one user
 
 	mu     sync.Mutex
 	free   *buddy.Range
 	spare  int    // free bytes
 	queue  opList // operations that wait for memory
 	usages map[vfs.NodeID]*fileUsage
+	users  map[string]*userUsage
+}
+
+// userUsage is the part of the pool that one user holds, on all connections of the provider.
+// bufferPool.mu guards it.
+type userUsage struct {
+	name  string // canonical
+	conns int    // connections that have passed AUTH
+	held  int    // bytes
 }
 
 // fileUsage is the part of the pool that one file holds, for all connections. bufferPool.mu
@@ -69,9 +81,32 @@ func newBufferPool(ctx context.Context, a rdma.Adapter, size, largest int) (*buf
 	}
 	return &bufferPool{
 		mem: mem, region: region, bytes: mem.Bytes()[:size],
-		share: max(size/4, blockUnit<<top), half: size / 2, free: buddy.New(size/blockUnit, top), spare: size,
-		usages: make(map[vfs.NodeID]*fileUsage),
+		share: max(size/4, blockUnit<<top), half: size / 2, ofUser: size - size/4, free: buddy.New(size/blockUnit, top), spare: size,
+		usages: make(map[vfs.NodeID]*fileUsage), users: make(map[string]*userUsage),
 	}, nil
+}
+
+// joinUser returns the usage of a user and counts one more connection. The connection calls leaveUser
+// once it has returned its blocks.
+func (p *bufferPool) joinUser(name string) *userUsage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u := p.users[name]
+	if u == nil {
+		u = &userUsage{name: name}
+		p.users[name] = u
+	}
+	u.conns++
+	return u
+}
+
+// leaveUser ends the use of u by a connection.
+func (p *bufferPool) leaveUser(u *userUsage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if u.conns--; u.conns == 0 {
+		delete(p.users, u.name)
+	}
 }
 
 // join returns the usage of a file and counts one more user. The user calls leave.
@@ -137,10 +172,14 @@ func (p *bufferPool) contendedLocked() bool {
 	return false
 }
 
-// overShareLocked reports whether the connection of o, or its file, holds too much to get more.
+// overShareLocked reports whether the connection of o, its user or its file, holds too much to get
+// more.
 func (p *bufferPool) overShareLocked(o *op) bool {
 	size, share, f := blockUnit<<orderOf(o.need), min(p.share, p.spare/4), o.file
+	u := o.c.poolUser
 	switch {
+	case u.held > 0 && u.held+size > p.ofUser:
+		return true
 	case f.memory > 0 && f.memory+size > share/4*3, f.usage.held > 0 && f.usage.held+size > p.half:
 		return true
 	case f.memory == 0 && p.spare-size >= p.share:
@@ -153,6 +192,7 @@ func (p *bufferPool) overShareLocked(o *op) bool {
 // be negative.
 func (p *bufferPool) accountLocked(o *op, size int) {
 	o.c.poolBytes += size
+	o.c.poolUser.held += size
 	o.file.memory += size
 	o.file.usage.held += size
 	p.spare -= size
@@ -240,6 +280,18 @@ func (p *bufferPool) remove(o *op) bool {
 	o.awaitsMemory = false
 	p.queue.remove(o)
 	return true
+}
+
+// usage adds the held and the free memory of the pool to a sum of all pools.
+func (p *bufferPool) usage(sum *account.Usage) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sum.Held += int64(len(p.bytes) - p.spare)
+	sum.Limit += int64(len(p.bytes))
+	sum.UserLimit += int64(p.ofUser)
+	for _, u := range p.users {
+		sum.Most = max(sum.Most, int64(u.held))
+	}
 }
 
 // left returns the free bytes.

@@ -11,8 +11,8 @@ import (
 // newTestBufferPool returns a pool without memory.
 func newTestBufferPool(blocks, top, share int) *bufferPool {
 	return &bufferPool{
-		share: share, half: blocks << top * blockUnit, free: buddy.New(blocks<<top, top), spare: blocks << top * blockUnit,
-		usages: make(map[vfs.NodeID]*fileUsage),
+		share: share, half: blocks << top * blockUnit, ofUser: blocks << top * blockUnit, free: buddy.New(blocks<<top, top), spare: blocks << top * blockUnit,
+		usages: make(map[vfs.NodeID]*fileUsage), users: make(map[string]*userUsage),
 	}
 }
 
@@ -20,8 +20,11 @@ func newTestBufferPool(blocks, top, share int) *bufferPool {
 func newTestLine() *fileQueue { return newWorkerPool(0, nil).join(vfs.NodeID{}) }
 
 // newTestOp returns an operation on its own file. The queue receives it with its block and has no
-// workers.
+// workers. A connection without a user gets one of its own.
 func newTestOp(c *conn, l *fileQueue, need int) *op {
+	if c.poolUser == nil {
+		c.poolUser = new(userUsage)
+	}
 	return &op{c: c, file: &registeredFile{usage: new(fileUsage)}, queue: l, need: need, block: none}
 }
 
@@ -120,6 +123,29 @@ func TestBufferPoolLeavesMemoryForNewConnections(t *testing.T) {
 		if !a.take(newTestOp(late, nil, blockUnit)) {
 			t.Fatalf("a newcomer gets %d small blocks", i)
 		}
+	}
+}
+
+// All connections of a user, on all files, get at most three quarters of the pool.
+func TestBufferPoolBoundsUsers(t *testing.T) {
+	a := newTestBufferPool(16, 0, 4*blockUnit)
+	a.ofUser = 12 * blockUnit
+	hers, his := a.joinUser("alice"), a.joinUser("bob")
+	n := 0
+	for range 20 {
+		c := &conn{poolUser: hers}
+		if a.take(newTestOp(c, nil, blockUnit)) {
+			n++
+		}
+	}
+	if n != 12 || hers.held != 12*blockUnit {
+		t.Errorf("%d blocks, %d bytes of the user", n, hers.held)
+	}
+	if !a.take(newTestOp(&conn{poolUser: his}, nil, blockUnit)) {
+		t.Error("another user gets nothing")
+	}
+	if a.joinUser("alice") != hers {
+		t.Error("a user has two parts")
 	}
 }
 

@@ -106,6 +106,9 @@ type Limits struct {
 	// FilesPerConnection bounds the file ids of a connection. Default 4096, at most 65535.
 	// [OP-54]
 	FilesPerConnection int
+	// Registrations bounds the registered files of all connections together. One user has at most
+	// three quarters of them. A further REGISTER is refused. Default 65536.
+	Registrations int
 	// AuthTimeout bounds the time from accepting a connection to AUTH. Default 5 s. [OP-44]
 	AuthTimeout time.Duration
 	// AuthFailures bounds the wrong passwords a minute for one user from one address. Four times
@@ -136,7 +139,8 @@ type Limits struct {
 	// CreditBudget bounds the memory of the receives of all connections together, in units of
 	// MaxRecvBufferSize. A credit takes one unit; over a provider with rdma.CapByReference it
 	// takes as many as MaxByReferenceSize has, by default 16. While credits are short, each
-	// connection has a share in proportion to its requests, at least one credit. Default 8192.
+	// connection has a share in proportion to its requests, at least one credit. The connections of
+	// one user get at most three quarters. Default 8192.
 	CreditBudget int
 	// MaxRecvBufferSize bounds the data of one write, in bytes. Default 64 KiB, clamped to
 	// 4 KiB..1 MiB and rounded up to whole pages. [OP-61c]
@@ -150,7 +154,8 @@ type Limits struct {
 	// 64 KiB..8 MiB. [OP-60]
 	MaxRdmaWindowSize int
 	// ReadBufferBytes is the size of the buffer pool for reads of each provider, in bytes.
-	// Default 64 MiB, at least four reads of the largest size.
+	// The connections of one user get at most three quarters of it. Default 64 MiB, at least four
+	// reads of the largest size.
 	ReadBufferBytes int
 	// SpinTime bounds the time for which a connection busy-polls for requests before it
 	// sleeps. At most half of the processors busy-poll at a time. Default 50 µs; negative for
@@ -179,6 +184,7 @@ const (
 const (
 	defaultConnectionsPerKey  = 16
 	defaultFilesPerConnection = 4096
+	defaultRegistrations      = 64 << 10
 	defaultAuthTimeout        = 5 * time.Second
 	defaultStallTimeout       = 30 * time.Second
 	defaultCredits            = 32
@@ -249,6 +255,7 @@ func (l Limits) withDefaults() Limits {
 		{&l.Unauthenticated, DefaultUnauthenticated, 1, 1 << 20},
 		{&l.ConnectionsPerKey, defaultConnectionsPerKey, 1, 1 << 20},
 		{&l.FilesPerConnection, defaultFilesPerConnection, 1, maxFiles},
+		{&l.Registrations, defaultRegistrations, 1, 1 << 30},
 		{&l.Credits, defaultCredits, 1, maxCredits},
 		{&l.MaxCredits, defaultMaxCredits, 1, maxCredits},
 		{&l.CreditBudget, DefaultCreditBudget, 1, 1 << 30},

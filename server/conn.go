@@ -36,7 +36,8 @@ type conn struct {
 	auth      authenticator
 	sealing   sealing
 	traffic   connTraffic
-	poolBytes int // bytes of the buffer pool that the connection holds; guarded by bufferPool.mu
+	poolBytes int        // bytes of the buffer pool that the connection holds; guarded by bufferPool.mu
+	poolUser  *userUsage // the bytes of its user, once it has passed AUTH
 
 	// Owned by the goroutine of the receive loop.
 	loop     receiveLoop
@@ -76,7 +77,7 @@ func (c *conn) init() {
 	c.loop.c, c.reads.c, c.auth.c = c, c, c
 	c.receives = newReceiveBuffers(f)
 	c.ops.most = f.layout.most
-	c.replay.most, c.credits.weight = f.layout.credits, f.layout.weight
+	c.replay.most, c.credits.holder.weight = f.layout.credits, f.layout.weight
 	c.files.c, c.files.limit = c, c.engine.limits.FilesPerConnection
 	c.send.init(f, &c.receives, &c.engine.count, &c.jobs, c.cut)
 	c.notice, _ = c.ops.take(c) // the first

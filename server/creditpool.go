@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"lwio/internal/account"
 )
 
 const (
@@ -20,44 +22,66 @@ const (
 )
 
 // creditPool divides the memory of receives between all connections, as credits. The unit of the
-// memory is Limits.MaxRecvBufferSize. The weight of a connection is the memory of one of its
-// credits. Each connection has at least one credit, even beyond the budget. Safe for concurrent use.
+// memory is Limits.MaxRecvBufferSize. The connections of one user get at most three quarters of it.
+// Each connection has at least one credit, even beyond the limits. Safe for concurrent use.
 //
 // Source: [OP-69] [OP-74c]
 type creditPool struct {
-	budget   int           // of the memory
+	sum      *account.Sum  // of the memory
 	returned atomic.Uint64 // number of times that credits came back
 	// exhausted receives a value when a connection gets no credit, and credits were not short
 	// before.
 	exhausted chan struct{}
 
 	mu    sync.Mutex
-	held  int  // of the memory
 	short bool // since the last look, a connection got less than it asked for
-	// wanted is the memory of all hints while credits are short, else 0.
-	wanted int
+	// wanted is the memory of all hints while credits are short, else 0. wantedBy has the hints
+	// of each user.
+	wanted   int
+	wantedBy map[string]int
+}
+
+// creditHolder is the holder of credits: a connection.
+type creditHolder struct {
+	user   string // canonical name
+	weight int    // memory of one credit
+}
+
+// init makes the pool ready for use. budget is the memory of all credits.
+func (p *creditPool) init(budget int) {
+	p.sum, p.exhausted = account.NewSum(int64(budget), 0), make(chan struct{}, 1)
+}
+
+// budget returns the memory of all credits.
+func (p *creditPool) budget() int { return int(p.sum.Limit()) }
+
+// leftLocked returns the memory that is left for a user, and for all. Precondition: mu is held.
+func (p *creditPool) leftLocked(user string) (mine, all int) {
+	all = max(p.budget()-int(p.sum.Held()), 0)
+	return min(max(int(p.sum.UserLimit()-p.sum.HeldBy(user)), 0), all), all
 }
 
 // first takes up to want credits, and at least one, for a new connection. It takes fewer the less of
 // the budget is left, so some credits are left for connections that need more later.
-func (p *creditPool) first(want, weight int) int {
+func (p *creditPool) first(want int, h creditHolder) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	left := max(p.budget-p.held, 0)
-	n := max(min((want*left+p.budget-1)/p.budget, left/weight), 1)
-	p.held += n * weight
+	mine, all := p.leftLocked(h.user)
+	n := max(min((want*all+p.budget()-1)/p.budget(), mine/h.weight), 1)
+	p.sum.Force(h.user, int64(n*h.weight), account.Last)
 	return n
 }
 
 // grow takes more credits for a connection that holds grant and asks for a total of want.
-func (p *creditPool) grow(grant, want, weight int) int {
+func (p *creditPool) grow(grant, want int, h creditHolder) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	most := want
 	if p.wanted > 0 {
-		most = min(want, p.shareLocked(want))
+		most = min(want, p.shareLocked(want, h))
 	}
-	n := max(min(most-grant, (p.budget-p.held)/weight), 0)
+	mine, _ := p.leftLocked(h.user)
+	n := max(min(most-grant, mine/h.weight), 0)
 	p.short = p.short || grant+n < want
 	if n == 0 && p.wanted == 0 {
 		select {
@@ -65,47 +89,50 @@ func (p *creditPool) grow(grant, want, weight int) int {
 		default:
 		}
 	}
-	p.held += n * weight
+	p.sum.Force(h.user, int64(n*h.weight), account.Last)
 	return n
 }
 
 // memory returns the memory that all connections hold.
-func (p *creditPool) memory() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.held
-}
+func (p *creditPool) memory() int { return int(p.sum.Held()) }
 
 // give returns n credits.
-func (p *creditPool) give(n, weight int) {
+func (p *creditPool) give(n int, h creditHolder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.held -= n * weight
+	p.sum.Give(h.user, int64(n*h.weight), account.Last)
 	p.returned.Add(1)
 }
 
 // shareLocked returns the credits that a connection with a hint may hold while they are short.
-func (p *creditPool) shareLocked(hint int) int { return max(hint*p.budget/max(p.wanted, 1), 1) }
+func (p *creditPool) shareLocked(hint int, h creditHolder) int {
+	all := hint * p.budget() / max(p.wanted, 1)
+	mine := hint * int(p.sum.UserLimit()) / max(p.wantedBy[h.user], 1)
+	return max(min(all, mine), 1)
+}
 
-// look reports whether credits were short since the last look. wanted is the memory of all hints since
-// the last look.
-func (p *creditPool) look(wanted int) (short bool) {
+// look reports whether credits were short since the last look. wanted is the memory of all hints of
+// each user since the last look, which belongs to the pool from now on.
+func (p *creditPool) look(wanted map[string]int) (short bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	short, p.short = p.short, false
-	p.wanted = 0
+	p.wanted, p.wantedBy = 0, nil
 	if short {
-		p.wanted = max(wanted, 1)
+		for _, n := range wanted {
+			p.wanted += n
+		}
+		p.wanted, p.wantedBy = max(p.wanted, 1), wanted
 	}
 	return short
 }
 
 // share returns the credits that a connection with a hint may hold, once look reported that
 // they are short.
-func (p *creditPool) share(hint int) int {
+func (p *creditPool) share(hint int, h creditHolder) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.shareLocked(hint)
+	return p.shareLocked(hint, h)
 }
 
 // watchCredits balances the credits until the engine is closed.
@@ -137,11 +164,11 @@ func (e *engine) watchCredits() {
 // Source: [LWIO §Credits] [OP-61c] [OP-74c]
 func (e *engine) balance(now time.Time) {
 	conns := e.conns.authenticated()
-	most, wanted := make([]int, len(conns)), 0
+	most, wanted := make([]int, len(conns)), make(map[string]int)
 	for i, c := range conns {
 		most[i] = int(c.credits.hint.Swap(0))
 		c.credits.exhausted.Store(0)
-		wanted += most[i] * c.credits.weight
+		wanted[c.credits.holder.user] += most[i] * c.credits.holder.weight
 	}
 	short := e.credits.look(wanted)
 	for i, c := range conns {
@@ -152,7 +179,7 @@ func (e *engine) balance(now time.Time) {
 		case look.late:
 			c.cut(errCreditStall)
 		case short:
-			c.shrink(look.grant - e.credits.share(most[i]))
+			c.shrink(look.grant - e.credits.share(most[i], c.credits.holder))
 		case look.idle:
 			c.shrink(look.grant - idleCredits)
 		}

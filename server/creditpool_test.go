@@ -1,24 +1,32 @@
 package server
 
 import (
+	"fmt"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-// The pool never grants more than its budget, except for the first credit of each connection,
-// and loses none.
+// The pool never grants more than its budget, and a user never more than three quarters, except for
+// the first credit of each connection. It loses none.
 //
 // Source: [OP-69]
 func TestCreditPoolModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := creditPool{budget: rapid.IntRange(1, 40).Draw(t, "budget")}
-		var held, weights []int
-		sum := func() (n int) {
+		var p creditPool
+		p.init(rapid.IntRange(1, 40).Draw(t, "budget"))
+		var held []int
+		var holders []creditHolder
+		sum := func(user string) (n int) { // of all users for ""
 			for i, h := range held {
-				n += h * weights[i]
+				if user == "" || holders[i].user == user {
+					n += h * holders[i].weight
+				}
 			}
 			return n
+		}
+		exceeds := func(h creditHolder, n int) bool {
+			return sum("")+n*h.weight > p.budget() || sum(h.user)+n*h.weight > p.budget()-p.budget()/4
 		}
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			hint := rapid.IntRange(1, 30).Draw(t, "hint")
@@ -26,37 +34,37 @@ func TestCreditPoolModel(t *testing.T) {
 			if len(held) > 0 {
 				i = rapid.IntRange(0, len(held)-1).Draw(t, "connection")
 			}
-			before := sum()
+			before := sum("")
 			switch step := rapid.IntRange(0, 4).Draw(t, "step"); {
 			case step == 0 || len(held) == 0:
-				w := rapid.SampledFrom([]int{1, 1, 3, 16}).Draw(t, "weight")
-				n := p.first(hint, w)
-				if n < 1 || n > hint || n > 1 && before+n*w > p.budget {
-					t.Fatalf("first(%d) is %d with %d of %d given", hint, n, before, p.budget)
+				h := creditHolder{rapid.SampledFrom([]string{"a", "b"}).Draw(t, "user"), rapid.SampledFrom([]int{1, 1, 3, 16}).Draw(t, "weight")}
+				n := p.first(hint, h)
+				if n < 1 || n > hint || n > 1 && exceeds(h, n) {
+					t.Fatalf("first(%d) is %d with %d of %d given", hint, n, before, p.budget())
 				}
-				held, weights = append(held, n), append(weights, w)
+				held, holders = append(held, n), append(holders, h)
 			case step == 1:
-				n := p.grow(held[i], hint, weights[i])
-				if n < 0 || n > 0 && (held[i]+n > hint || before+n*weights[i] > p.budget) {
-					t.Fatalf("grow(%d, %d) is %d with %d of %d given", held[i], hint, n, before, p.budget)
+				n := p.grow(held[i], hint, holders[i])
+				if n < 0 || n > 0 && (held[i]+n > hint || exceeds(holders[i], n)) {
+					t.Fatalf("grow(%d, %d) is %d with %d of %d given", held[i], hint, n, before, p.budget())
 				}
 				held[i] += n
 			case step == 2:
-				p.give(held[i], weights[i])
-				held, weights = append(held[:i], held[i+1:]...), append(weights[:i], weights[i+1:]...)
+				p.give(held[i], holders[i])
+				held, holders = append(held[:i], held[i+1:]...), append(holders[:i], holders[i+1:]...)
 			case step == 3:
-				if p.look(hint) {
-					if s := p.share(hint); s != p.budget {
-						t.Fatalf("a connection with all hints may hold %d of %d", s, p.budget)
+				if p.look(map[string]int{"a": hint}) {
+					if s := p.share(hint, creditHolder{"a", 1}); s != int(p.sum.UserLimit()) {
+						t.Fatalf("a connection with all hints may hold %d of %d", s, p.sum.UserLimit())
 					}
 				}
 			default:
 				n := rapid.IntRange(0, held[i]-1).Draw(t, "back")
-				p.give(n, weights[i])
+				p.give(n, holders[i])
 				held[i] -= n
 			}
-			if p.held != sum() {
-				t.Fatalf("%d given, %d in the books", sum(), p.held)
+			if p.memory() != sum("") {
+				t.Fatalf("%d given, %d in the books", sum(""), p.memory())
 			}
 		}
 	})
@@ -67,23 +75,25 @@ func TestCreditPoolModel(t *testing.T) {
 //
 // Source: [OP-74c]
 func TestFirstGrantsLeaveSomething(t *testing.T) {
-	p := creditPool{budget: 8192, exhausted: make(chan struct{}, 1)}
+	var p creditPool
+	p.init(8192)
 	var grants []int
-	for range 1000 {
-		grants = append(grants, p.first(32, 1))
+	for i := range 1000 {
+		grants = append(grants, p.first(32, creditHolder{fmt.Sprint(i % 10), 1}))
 	}
-	if grants[0] != 32 || grants[100] < 16 || grants[500] < 4 || grants[999] != 1 || p.held >= p.budget {
-		t.Errorf("%d of %d are given, first %d, %d, %d, %d", p.held, p.budget, grants[0], grants[100], grants[500], grants[999])
+	if grants[0] != 32 || grants[100] < 16 || grants[500] < 4 || grants[999] != 1 || p.memory() >= p.budget() {
+		t.Errorf("%d of %d are given, first %d, %d, %d, %d", p.memory(), p.budget(), grants[0], grants[100], grants[500], grants[999])
 	}
-	if p.look(0) {
+	if p.look(nil) {
 		t.Error("small first grants are taken for need")
 	}
-	p.grow(1, p.budget, 1)
-	if n := p.grow(1, 4, 1) + p.grow(2, 4, 1); n != 0 || len(p.exhausted) != 1 {
+	one, other := creditHolder{"0", 1}, creditHolder{"1", 1}
+	p.grow(1, p.budget(), one)
+	if n := p.grow(1, 4, one) + p.grow(2, 4, other); n != 0 || len(p.exhausted) != 1 {
 		t.Errorf("%d signals of an exhausted pool", len(p.exhausted))
 	}
 	<-p.exhausted
-	if !p.look(100) || p.grow(1, 4, 1) != 0 || len(p.exhausted) != 0 {
+	if !p.look(map[string]int{"0": 100}) || p.grow(1, 4, one) != 0 || len(p.exhausted) != 0 {
 		t.Error("a known need is signalled again")
 	}
 }

@@ -18,7 +18,7 @@ import (
 //
 // Source: [LWIO §Credits] [OP-64] to [OP-74c] [OP-98] [LWIO claim 24]
 type creditState struct {
-	weight int // memory of a credit, in units of creditPool; fixed
+	holder creditHolder // fixed before the first credit
 
 	// hint is the largest number of requests that the client has reported since the last
 	// balance.
@@ -87,7 +87,7 @@ func (k *creditState) beginGrowth(pool *creditPool, want int) (n, fresh int) {
 		return 0, 0
 	}
 	returned := pool.returned.Load()
-	n = pool.grow(k.grant, want, k.weight)
+	n = pool.grow(k.grant, want, k.holder)
 	if n == 0 {
 		k.exhausted.Store(returned + 1)
 		return 0, 0
@@ -223,7 +223,7 @@ func (c *conn) observeLoad(h *wire.Header) error {
 		return nil
 	}
 	if err := c.receives.post(c.qp, fresh); err != nil {
-		c.engine.credits.give(n, k.weight)
+		c.engine.credits.give(n, k.holder)
 		return err
 	}
 	c.engine.count.credits.Add(int64(n))
@@ -269,7 +269,7 @@ func (c *conn) credit(o *op) error {
 		c.receives.retire(o.recv)
 		o.recv = none
 	}
-	c.engine.credits.give(given, c.credits.weight)
+	c.engine.credits.give(given, c.credits.holder)
 	c.engine.count.credits.Add(-int64(given))
 	c.reply(o, ntstatus.Status(wire.CreditStatus(int32(n))))
 	return nil

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"lwio/internal/account"
 	"lwio/internal/ratelimit"
 	"lwio/internal/wire"
 	"lwio/rdma"
@@ -37,6 +38,7 @@ type engine struct {
 	oversubscription *oversubscription
 	replay           replayTable
 	conns            connTable
+	registered       *account.Sum // files
 
 	ctx    context.Context // ends when the engine is closed
 	cancel context.CancelFunc
@@ -63,8 +65,9 @@ func newEngine(cfg *Config) *engine {
 	e.writers.joins = (*op).continuedBy
 	e.spinners = newSpinners(e.limits.SpinTime)
 	e.oversubscription = newOversubscription()
-	e.credits.exhausted = make(chan struct{}, 1)
-	e.credits.budget, e.replay.most = e.limits.CreditBudget, e.limits.Connections
+	e.credits.init(e.limits.CreditBudget)
+	e.replay.most = e.limits.Connections
+	e.registered = account.NewSum(int64(e.limits.Registrations), 0)
 	return e
 }
 
@@ -207,18 +210,6 @@ func (e *engine) blocks() []wire.AddressBlock {
 	return all
 }
 
-// readMemory returns the taken bytes, and all bytes, of the buffer pools of all providers.
-func (e *engine) readMemory() (taken, all int64) {
-	e.mu.Lock()
-	fabrics := e.fabrics
-	e.mu.Unlock()
-	for _, f := range fabrics {
-		all += int64(len(f.buffers.bytes))
-		taken += int64(len(f.buffers.bytes) - f.buffers.left())
-	}
-	return taken, all
-}
-
 // isStopped reports whether the engine refuses new connections.
 func (e *engine) isStopped() bool {
 	e.mu.Lock()
@@ -233,7 +224,8 @@ func (e *engine) forget(c *conn) {
 		grant := c.credits.granted()
 		e.count.authenticated.Add(-1)
 		e.count.credits.Add(-int64(grant))
-		e.credits.give(grant, c.credits.weight)
+		e.credits.give(grant, c.credits.holder)
+		c.fabric.buffers.leaveUser(c.poolUser)
 	}
 	e.conns.leave(c)
 }

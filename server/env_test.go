@@ -39,6 +39,7 @@ var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 // fakeSession stands for an SMB session.
 type fakeSession struct {
 	id   uint64
+	user string // "" is alice
 	app  [16]byte
 	done chan struct{}
 	once sync.Once
@@ -53,7 +54,7 @@ func newFakeSession(id uint64) *fakeSession {
 }
 
 func (s *fakeSession) ID() uint64                  { return s.id }
-func (s *fakeSession) User() string                { return "alice" }
+func (s *fakeSession) User() string                { return cmp.Or(s.user, "alice") }
 func (s *fakeSession) ApplicationKey() [16]byte    { return s.app }
 func (s *fakeSession) Done() <-chan struct{}       { return s.done }
 func (s *fakeSession) LoggedOff() bool             { return s.left }

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"lwio/internal/account"
 	"lwio/rdma"
 	"lwio/vfs"
 )
@@ -19,6 +20,9 @@ import (
 type registeredFile struct {
 	id   uint16
 	open *vfs.Open
+	// sum counts the registration for user, until its end.
+	sum  *account.Sum
+	user string
 	// canRead and canWrite are the rights that SMB granted. [OP-57]
 	canRead, canWrite bool
 	// unbuffered is the open's FILE_NO_INTERMEDIATE_BUFFERING. [OP-51]
@@ -93,6 +97,7 @@ func (f *registeredFile) end() {
 	f.stopStall()
 	f.detach()
 	f.open.Release()
+	f.sum.Give(f.user, 1, account.Last)
 }
 
 // detach undoes join and attach. It may wait for I/O if there is a source.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"lwio/internal/account"
 	"lwio/rdma"
 	"lwio/vfs"
 	"lwio/vfs/posix"
@@ -47,6 +48,7 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 	q.c = c
 	c.credits.grant, c.receives.spare = 4, c.receives.spare[:len(c.receives.spare)-4-f.layout.ahead]
 	c.files.limit = 10
+	c.poolUser = f.buffers.joinUser(c.auth.session.User())
 	t.Cleanup(func() {
 		e.close()
 		for _, f := range c.files.removeAll() {
@@ -70,8 +72,9 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 		}
 		f := &registeredFile{
 			open: o, canRead: true, canWrite: true, unbuffered: options != 0, traffic: new(shareTraffic), jobs: &c.jobs,
-			stopRevoke: func() {}, stopStall: func() {},
+			stopRevoke: func() {}, stopStall: func() {}, sum: e.registered, user: c.auth.session.User(),
 		}
+		f.sum.Take(f.user, 1, account.Last)
 		f.join(e, c.fabric.buffers)
 		c.files.add(f)
 	}

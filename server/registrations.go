@@ -1,6 +1,7 @@
 package server
 
 import (
+	"lwio/internal/account"
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 )
@@ -59,6 +60,10 @@ func (r *registrations) newFile(o *op) (*registeredFile, ntstatus.Status) {
 	}
 	if open.Acquire() != nil {
 		return nil, ntstatus.ObjectNameNotFound // as for a closed open
+	}
+	if f.sum, f.user = c.engine.registered, c.auth.session.User(); !f.sum.Take(f.user, 1, account.Last) {
+		open.Release()
+		return nil, ntstatus.TooManyOpenedFiles
 	}
 	f.join(c.engine, c.fabric.buffers)
 	f.attach(c, open)

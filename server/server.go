@@ -176,7 +176,8 @@ func (s *Server) Stats() Stats {
 	st.SMBReads, st.SMBWrites = Count{smb.Reads, smb.ReadBytes}, Count{smb.Writes, smb.WrittenBytes}
 	st.Throttled += smb.Slowed
 	st.SMBMemory, st.MaxSMBMemory = smb.Memory, s.cfg.Limits.SMBMemory
-	st.ReadMemory, st.MaxReadMemory = s.engine.readMemory()
+	reads := s.engine.readUsage()
+	st.ReadMemory, st.MaxReadMemory = reads.Held, reads.Limit
 	files := s.cfg.FS.Stats()
 	st.OpenFiles, st.MaxOpenFiles = files.Opens, files.MaxOpens
 	st.SkippedEntries = files.SkippedEntries

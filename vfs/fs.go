@@ -170,6 +170,9 @@ func (f *FS) Shares(user string) (list []*Share) {
 	return list
 }
 
+// Usage returns the opens and the byte-range locks of users, with their limits.
+func (f *FS) Usage() (opens, locks account.Usage) { return f.opens.Usage(), f.locks.all.Usage() }
+
 // Stats returns the counters.
 func (f *FS) Stats() Stats {
 	locks := int(f.locks.all.Held())

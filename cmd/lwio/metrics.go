@@ -30,6 +30,10 @@ var (
 	metricLockWaits   = metric("lock_waits_total", "Byte-range locks that waited.")
 	metricMemory      = metric("memory_bytes", "Memory taken by requests now.", "for")
 	metricMaxMemory   = metric("memory_limit_bytes", "Memory that requests may take.", "for")
+	metricCharged     = metric("charged", "Part of a resource that peers hold now.", "resource")
+	metricChargedMost = metric("charged_user", "Part of a resource that the user with the largest part holds now.", "resource")
+	metricLimit       = metric("charged_limit", "Part of a resource that all peers may hold.", "resource")
+	metricUserLimit   = metric("charged_user_limit", "Part of a resource that each user may hold.", "resource")
 	metricSessions    = metric("sessions", "Authenticated SMB sessions now.")
 	metricFiles       = metric("files", "Files registered now.")
 	metricCredits     = metric("credits", "Credits granted now, of all connections.")
@@ -116,6 +120,12 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		o.counter(metricFailures, s.Failures, s.Share)
 		o.latency(metricLatency, s.ReadLatency, s.Share, "read")
 		o.latency(metricLatency, s.WriteLatency, s.Share, "write")
+	}
+	for _, s := range c.srv.Sums() {
+		o.gauge(metricCharged, int(s.Held), s.Resource)
+		o.gauge(metricChargedMost, int(s.Most), s.Resource)
+		o.gauge(metricLimit, int(s.Limit), s.Resource)
+		o.gauge(metricUserLimit, int(s.UserLimit), s.Resource)
 	}
 	o.connections(c.srv.Connections())
 }

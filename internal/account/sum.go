@@ -53,6 +53,26 @@ func (s *Sum) Limit() int64 { return s.limit }
 // UserLimit returns the limit of each user.
 func (s *Sum) UserLimit() int64 { return s.userLimit }
 
+// Usage is a snapshot of a Sum.
+type Usage struct {
+	// Held is the part that all peers hold, of Limit. Most is the part of the user that holds the
+	// most, of UserLimit.
+	Held, Limit, Most, UserLimit int64
+}
+
+// Usage returns a snapshot.
+func (s *Sum) Usage() Usage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := Usage{Held: s.all.all, Limit: s.limit, UserLimit: s.userLimit}
+	for name, of := range s.users {
+		if name != "" {
+			u.Most = max(u.Most, of.all)
+		}
+	}
+	return u
+}
+
 // Held returns the part that all peers hold.
 func (s *Sum) Held() int64 {
 	s.mu.Lock()
