@@ -41,6 +41,7 @@ const (
 	PrivilegeNotHeld                 Status = 0xC0000061
 	WrongPassword                    Status = 0xC000006A
 	LogonFailure                     Status = 0xC000006D
+	TimeDifferenceAtDC               Status = 0xC0000133
 	AccountRestriction               Status = 0xC000006E
 	RangeNotLocked                   Status = 0xC000007E
 	DiskFull                         Status = 0xC000007F
@@ -130,6 +131,7 @@ var names = map[Status]string{
 	PrivilegeNotHeld:                 "PRIVILEGE_NOT_HELD",
 	WrongPassword:                    "WRONG_PASSWORD",
 	LogonFailure:                     "LOGON_FAILURE",
+	TimeDifferenceAtDC:               "TIME_DIFFERENCE_AT_DC",
 	AccountRestriction:               "ACCOUNT_RESTRICTION",
 	RangeNotLocked:                   "RANGE_NOT_LOCKED",
 	DiskFull:                         "DISK_FULL",

@@ -67,6 +67,7 @@ var meanings = map[Status][]error{
 	PrivilegeNotHeld:       {fs.ErrPermission, syscall.EPERM},
 	NetworkAccessDenied:    {fs.ErrPermission},
 	LogonFailure:           {fs.ErrPermission},
+	TimeDifferenceAtDC:     {fs.ErrPermission},
 	AccountLockedOut:       {fs.ErrPermission},
 	WrongPassword:          {fs.ErrPermission},
 	CannotDelete:           {fs.ErrPermission},

@@ -143,7 +143,7 @@ func TestDecryptRefusesModifiedMessages(t *testing.T) {
 // sent back to its sender.
 func TestDirectionsHaveKeysOfTheirOwn(t *testing.T) {
 	for _, c := range Ciphers {
-		k := DeriveKeys(Dialect311, c, [16]byte{1}, [64]byte{2})
+		k := DeriveKeys(Dialect311, c, make([]byte, 16), [64]byte{2})
 		msg := sampleTransform(100)
 		if err := NewEncrypter(c, k.ClientToServer).Encrypt(msg, 7); err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ func sampleMessages() map[string]struct {
 		Flags: requiredFlags, LM: make([]byte, 24), NT: make([]byte, 60), Domain: "d", User: "u",
 		Workstation: "w", SessionKey: make([]byte, 16),
 	}
-	init := negTokenInit{MechList: ntlmMechList(), Token: neg.appendTo(nil), MIC: make([]byte, 16)}
+	init := negTokenInit{MechList: mechList(oidNTLMSSP), Token: neg.appendTo(nil), MIC: make([]byte, 16)}
 	resp := negTokenResp{State: stateAcceptIncomplete, Mech: oidNTLMSSP, Token: chal.appendTo(nil), MIC: make([]byte, 16)}
 	type row = struct {
 		raw    []byte
@@ -36,7 +36,7 @@ func sampleMessages() map[string]struct {
 		"avPairs":      {chal.TargetInfo, func(b []byte) error { _, _, err := decodeAVPairs(b); return err }},
 		"negTokenInit": {init.appendTo(nil), func(b []byte) error { _, err := decodeNegTokenInit(b); return err }},
 		"negTokenResp": {resp.appendTo(nil), func(b []byte) error { _, err := decodeNegTokenResp(b); return err }},
-		"serverHint":   {serverHint(), func(b []byte) error { _, err := decodeNegTokenInit(b); return err }},
+		"serverHint":   {serverHint(oidNTLMSSP), func(b []byte) error { _, err := decodeNegTokenInit(b); return err }},
 	}
 }
 
@@ -91,7 +91,7 @@ func TestSPNEGORoundTrip(t *testing.T) {
 		if err != nil || cmp.Diff(r, got) != "" {
 			t.Fatalf("negTokenResp: %v %s", err, cmp.Diff(r, got))
 		}
-		i := negTokenInit{MechList: ntlmMechList(), Mechs: []string{oidNTLMSSP}, Token: blob.Draw(t, "t"), MIC: blob.Draw(t, "m")}
+		i := negTokenInit{MechList: mechList(oidNTLMSSP), Mechs: []string{oidNTLMSSP}, Token: blob.Draw(t, "t"), MIC: blob.Draw(t, "m")}
 		gotI, err := decodeNegTokenInit(i.appendTo(nil))
 		if err != nil || cmp.Diff(i, gotI) != "" {
 			t.Fatalf("negTokenInit: %v %s", err, cmp.Diff(i, gotI))
@@ -106,7 +106,7 @@ func TestServerHintBytes(t *testing.T) {
 	want := unhex(t, `60 48 06 06 2b0601050502 a0 3e 30 3c a0 0e 30 0c 06 0a 2b06010401823702020a
 		a3 2a 30 28 a0 26 1b 24`)
 	want = append(want, negHint...)
-	if got := ServerHint(); !bytes.Equal(got, want) {
+	if got := new(AcceptorConfig).ServerHint(); !bytes.Equal(got, want) {
 		t.Errorf("hint = %x, want %x", got, want)
 	}
 }
@@ -136,7 +136,7 @@ func TestDERIsStrict(t *testing.T) {
 
 // Source: [RFC 4178 §4.2.1]
 func TestMalformedSPNEGOIsRefused(t *testing.T) {
-	body := derAppend(nil, derContext, ntlmMechList())
+	body := derAppend(nil, derContext, mechList(oidNTLMSSP))
 	frame := func(oid string, body []byte) []byte {
 		inner := append(derAppend(nil, derOID, []byte(oid)), derWrap(body, derContext, derSequence)...)
 		return derAppend(nil, derApp0, inner)

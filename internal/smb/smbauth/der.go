@@ -8,7 +8,7 @@ const (
 	derOID         = 0x06
 	derEnumerated  = 0x0A
 	derSequence    = 0x30
-	derApp0        = 0x60 // [APPLICATION 0], the GSS-API frame
+	derApp0        = 0x60 // [APPLICATION 0], the GSS-API frame; add the number for others
 	derContext     = 0xA0 // [0], constructed; add the number
 )
 

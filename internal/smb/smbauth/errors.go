@@ -23,7 +23,7 @@ var (
 	ErrAnonymous = errors.New("anonymous logon refused")
 
 	// ErrCredentials reports an unknown user or a wrong password, without a difference
-	// between the two.
+	// between the two; or a principal of Kerberos that is no user.
 	ErrCredentials = errors.New("unknown user or wrong password")
 
 	// ErrIntegrity reports a message integrity code that does not match: a token was
@@ -42,6 +42,8 @@ type Error struct {
 	Domain string
 	User   string
 	Err    error
+
+	status ntstatus.Status // of the response of a server; zero for a client
 }
 
 // Error formats the failure as operation, user and cause.
@@ -53,8 +55,13 @@ func (e *Error) Error() string {
 	return s + ": " + e.Err.Error()
 }
 
-// Unwrap returns the sentinel and the NTSTATUS that SMB reports for it.
-func (e *Error) Unwrap() []error { return []error{e.Err, statusOf(e.Err)} }
+// Unwrap returns the sentinel and, on the server's side, the NTSTATUS that SMB reports for it.
+func (e *Error) Unwrap() []error {
+	if e.status == 0 {
+		return []error{e.Err}
+	}
+	return []error{e.Err, e.status}
+}
 
 // statusOf maps a sentinel to the status of a SESSION_SETUP response.
 //
@@ -65,6 +72,8 @@ func statusOf(err error) ntstatus.Status {
 		return ntstatus.InvalidParameter
 	case errors.Is(err, ErrAnonymous), errors.Is(err, ErrIntegrity):
 		return ntstatus.AccessDenied
+	case errors.Is(err, ErrSkew):
+		return ntstatus.TimeDifferenceAtDC
 	default:
 		return ntstatus.LogonFailure
 	}

@@ -3,6 +3,8 @@ package smbauth
 import (
 	"bytes"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func addSeeds(f *testing.F) {
@@ -90,6 +92,29 @@ func FuzzInitiator(f *testing.F) {
 		}
 		if _, _, err := i.Step(one); err == nil {
 			_, _, _ = i.Step(two)
+		}
+	})
+}
+
+// A decoded request or reply of Kerberos is within its bounds, and is encoded to bytes that decode to the
+// same.
+func FuzzKerberos(f *testing.F) {
+	q := newFakeKerberos().Request()
+	f.Add(q.appendTo(nil))
+	f.Add(appendKerberosReply(nil, &q.Ticket))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if q, err := decodeKerberosRequest(b); err == nil {
+			if n := len(q.Service); n == 0 || n > maxKerberosComponents || min(len(q.Ticket.Cipher), len(q.Authenticator.Cipher)) < minKerberosCipher {
+				t.Errorf("request out of bounds: %+v", q)
+			}
+			if again, err := decodeKerberosRequest(q.appendTo(nil)); err != nil || !cmp.Equal(q, again) {
+				t.Errorf("request %+v: %+v, %v", q, again, err)
+			}
+		}
+		if c, err := decodeKerberosReply(b); err == nil {
+			if again, err := decodeKerberosReply(appendKerberosReply(nil, &c)); err != nil || !cmp.Equal(c, again) {
+				t.Errorf("reply %+v: %+v, %v", c, again, err)
+			}
 		}
 	})
 }

@@ -21,6 +21,8 @@ type InitiatorConfig struct {
 	// TargetSPN is the target service, such as "cifs/host". It is sent under the
 	// protection of the message integrity code.
 	TargetSPN string
+	// Kerberos is used in place of NTLM if it is not nil. NTLM is not offered then.
+	Kerberos KerberosExchange
 	// Now is the clock for servers that send no time; nil means time.Now.
 	Now func() time.Time
 }
@@ -34,8 +36,9 @@ type Initiator struct {
 
 	mechList   []byte
 	negotiate  []byte // NTLM bytes sent, for the MIC
-	sessionKey [16]byte
-	verifier   *ntlmSigner // of the server's mechListMIC
+	sessionKey []byte
+	expires    time.Time
+	verify     func(data, mic []byte) bool // of the server's mechListMIC
 }
 
 type initiatorState int
@@ -62,7 +65,11 @@ func NewInitiator(cfg InitiatorConfig) *Initiator {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	return &Initiator{cfg: cfg, mechList: ntlmMechList()}
+	list := mechList(oidNTLMSSP)
+	if cfg.Kerberos != nil {
+		list = mechList(oidMSKerberos, oidKerberos)
+	}
+	return &Initiator{cfg: cfg, mechList: list}
 }
 
 // Step takes the server's token and returns the next token to send.
@@ -80,6 +87,10 @@ func (i *Initiator) Step(in []byte) (out []byte, done bool, err error) {
 	case initiatorStart:
 		out, err = i.start(in)
 	case initiatorChallenge:
+		if i.cfg.Kerberos != nil {
+			out, done, err = i.takeReply(in)
+			break
+		}
 		out, err = i.respond(in)
 	case initiatorFinal:
 		err = i.finish(in)
@@ -92,12 +103,17 @@ func (i *Initiator) Step(in []byte) (out []byte, done bool, err error) {
 		return nil, false, &Error{Op: "logon", Domain: i.cfg.Domain, User: i.cfg.User, Err: err}
 	}
 	i.state++
+	if done {
+		i.state = initiatorDone
+	}
 	return out, done, nil
 }
 
-// SessionKey returns the secret that both sides share, zero before Step has returned the
-// AUTHENTICATE message.
-func (i *Initiator) SessionKey() [16]byte { return i.sessionKey }
+// SessionKey returns the secret that both sides share, 16 bytes or more. Step has returned done.
+func (i *Initiator) SessionKey() []byte { return i.sessionKey }
+
+// Expires returns the end of the authentication, zero without one. Step has returned done.
+func (i *Initiator) Expires() time.Time { return i.expires }
 
 // start returns the first token.
 func (i *Initiator) start(hint []byte) ([]byte, error) {
@@ -106,9 +122,16 @@ func (i *Initiator) start(hint []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !slices.Contains(t.Mechs, oidNTLMSSP) {
+		switch {
+		case i.cfg.Kerberos != nil && !slices.ContainsFunc(t.Mechs, isKerberos):
+			return nil, fmt.Errorf("the server offers no Kerberos: %w", ErrMechanism)
+		case i.cfg.Kerberos == nil && !slices.Contains(t.Mechs, oidNTLMSSP):
 			return nil, fmt.Errorf("the server offers no NTLM: %w", ErrMechanism)
 		}
+	}
+	if i.cfg.Kerberos != nil {
+		t := negTokenInit{MechList: i.mechList, Token: i.cfg.Kerberos.Request().appendTo(nil)}
+		return t.appendTo(nil), nil
 	}
 	m := negotiateMessage{Flags: requiredFlags | flagRequestTarget | flagSign | flagSeal |
 		flagAlwaysSign | flagTargetInfo | flagKeyExchange | flag56}
@@ -133,8 +156,9 @@ func (i *Initiator) respond(in []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	i.verifier = newNTLMSigner(i.sessionKey, false, flags&flagKeyExchange != 0)
-	mic := newNTLMSigner(i.sessionKey, true, flags&flagKeyExchange != 0).mic(i.mechList)
+	key, keyExchange := [16]byte(i.sessionKey), flags&flagKeyExchange != 0
+	i.verify = newNTLMSigner(key, false, keyExchange).verify
+	mic := newNTLMSigner(key, true, keyExchange).mic(i.mechList)
 	next := negTokenResp{State: stateAcceptIncomplete, Token: auth, MIC: mic[:]}
 	return next.appendTo(nil), nil
 }
@@ -163,7 +187,7 @@ func (i *Initiator) authenticate(challenge []byte) ([]byte, uint32, error) {
 	rand.Read(nonce[:])
 	proven := appendClientChallenge(nil, binary.LittleEndian.Uint64(now), nonce, i.responsePairs(pairs))
 	proof := ntProof(owf, c.Challenge, proven)
-	i.sessionKey = hmacMD5(owf[:], proof[:])
+	sessionKey := hmacMD5(owf[:], proof[:])
 
 	m := authenticateMessage{
 		Flags: c.Flags & (requiredFlags | flagRequestTarget | flagSign | flagSeal | flagAlwaysSign |
@@ -173,13 +197,14 @@ func (i *Initiator) authenticate(challenge []byte) ([]byte, uint32, error) {
 		Domain: i.cfg.Domain, User: i.cfg.User, Workstation: i.cfg.Workstation,
 	}
 	if c.Flags&flagKeyExchange != 0 {
-		base := i.sessionKey
-		rand.Read(i.sessionKey[:])
-		key := rc4Key(base, i.sessionKey)
+		base := sessionKey
+		rand.Read(sessionKey[:])
+		key := rc4Key(base, sessionKey)
 		m.SessionKey = key[:]
 	}
+	i.sessionKey = sessionKey[:]
 	auth := m.appendTo(nil)
-	mic := hmacMD5(i.sessionKey[:], i.negotiate, challenge, auth)
+	mic := hmacMD5(i.sessionKey, i.negotiate, challenge, auth)
 	copy(auth[authenticateMICOff:], mic[:])
 	return auth, c.Flags, nil
 }
@@ -208,7 +233,7 @@ func (i *Initiator) responsePairs(server []avPair) []avPair {
 }
 
 // finish checks the server's last token. The server may omit its MIC, because the client
-// offers a single mechanism. NTLM has no further token.
+// offers a single mechanism. The mechanism has no further token.
 //
 // Source: [RFC 4178 §5]
 func (i *Initiator) finish(in []byte) error {
@@ -222,7 +247,7 @@ func (i *Initiator) finish(in []byte) error {
 	if resp.State != stateAcceptCompleted && resp.State != stateAbsent || resp.Token != nil {
 		return fmt.Errorf("SPNEGO state %d with a token of %d bytes at the end: %w", resp.State, len(resp.Token), ErrToken)
 	}
-	if resp.MIC != nil && !i.verifier.verify(i.mechList, resp.MIC) {
+	if resp.MIC != nil && !i.verify(i.mechList, resp.MIC) {
 		return fmt.Errorf("mechanism list: %w", ErrIntegrity)
 	}
 	return nil

@@ -28,27 +28,35 @@ type SessionKeys struct {
 	ServerToClient CipherKey
 }
 
-// DeriveKeys derives the keys of a session from the key of its authentication. preauthHash
-// is the session's pre-authentication hash, which dialect 3.1.1 uses. c is the cipher of the
-// connection, NoCipher for none. Below 3.0 the session key itself signs, and c is ignored.
+// DeriveKeys derives the keys of a session from the key of its authentication. Its first 16
+// bytes, with zeros if it is shorter, are the session key; ciphers with keys of 256 bits use
+// all of it. preauthHash is the session's pre-authentication hash, which dialect 3.1.1 uses. c is
+// the cipher of the connection, NoCipher for none. Below 3.0 the session key itself signs, and c
+// is ignored.
 //
-// Source: [MS-SMB2 3.1.4.2]
-func DeriveKeys(dialect uint16, c Cipher, sessionKey [16]byte, preauthHash [64]byte) SessionKeys {
+// Source: [MS-SMB2 3.1.4.2], [MS-SMB2 3.3.5.5.3], [MS-SMB2 3.3.1.8] (Session.FullSessionKey)
+func DeriveKeys(dialect uint16, c Cipher, fullKey []byte, preauthHash [64]byte) SessionKeys {
+	var sessionKey [16]byte
+	copy(sessionKey[:], fullKey)
+	cipherBase := sessionKey[:]
+	if c.keySize() > len(sessionKey) && len(fullKey) > len(sessionKey) {
+		cipherBase = fullKey
+	}
 	switch {
 	case dialect >= Dialect311:
 		ctx := string(preauthHash[:])
 		return SessionKeys{
 			Signing:        kdf16(sessionKey, "SMBSigningKey\x00", ctx),
 			Application:    kdf16(sessionKey, "SMBAppKey\x00", ctx),
-			ClientToServer: cipherKey(c, sessionKey, "SMBC2SCipherKey\x00", ctx),
-			ServerToClient: cipherKey(c, sessionKey, "SMBS2CCipherKey\x00", ctx),
+			ClientToServer: cipherKey(c, cipherBase, "SMBC2SCipherKey\x00", ctx),
+			ServerToClient: cipherKey(c, cipherBase, "SMBS2CCipherKey\x00", ctx),
 		}
 	case dialect >= Dialect300:
 		return SessionKeys{
 			Signing:        kdf16(sessionKey, "SMB2AESCMAC\x00", "SmbSign\x00"),
 			Application:    kdf16(sessionKey, "SMB2APP\x00", "SmbRpc\x00"),
-			ClientToServer: cipherKey(c, sessionKey, "SMB2AESCCM\x00", "ServerIn \x00"),
-			ServerToClient: cipherKey(c, sessionKey, "SMB2AESCCM\x00", "ServerOut\x00"),
+			ClientToServer: cipherKey(c, cipherBase, "SMB2AESCCM\x00", "ServerIn \x00"),
+			ServerToClient: cipherKey(c, cipherBase, "SMB2AESCCM\x00", "ServerOut\x00"),
 		}
 	default:
 		return SessionKeys{Signing: sessionKey, Application: sessionKey}
@@ -56,8 +64,8 @@ func DeriveKeys(dialect uint16, c Cipher, sessionKey [16]byte, preauthHash [64]b
 }
 
 // cipherKey derives a key of the length that a cipher needs.
-func cipherKey(c Cipher, key [16]byte, label, context string) (out CipherKey) {
-	copy(out[:], kdf(key[:], []byte(label), []byte(context), c.keySize()))
+func cipherKey(c Cipher, key []byte, label, context string) (out CipherKey) {
+	copy(out[:], kdf(key, []byte(label), []byte(context), c.keySize()))
 	return out
 }
 

@@ -51,7 +51,7 @@ func TestDeriveKeysExamples(t *testing.T) {
 			"CB61EB110446FBCAEB6A83BEEDB92779130B833A706E5B3495879D52195B90ED", "F8CAE3069FFCDC7662E2941207AF463614D520A1A204AAF6B9EAD136DE931111",
 		},
 	} {
-		got := DeriveKeys(c.dialect, c.cipher, key16(t, c.key), c.preauth)
+		got := DeriveKeys(c.dialect, c.cipher, unhex(t, c.key), c.preauth)
 		want := SessionKeys{Signing: got.Signing, Application: got.Application}
 		if c.sign != "" {
 			want.Signing = key16(t, c.sign)
@@ -66,7 +66,7 @@ func TestDeriveKeysExamples(t *testing.T) {
 		}
 	}
 	k := key16(t, "7CD451825D0450D235424E44BA6E78CC")
-	if got := DeriveKeys(Dialect210, AES128CCM, k, preauth); got != (SessionKeys{Signing: k, Application: k}) {
+	if got := DeriveKeys(Dialect210, AES128CCM, k[:], preauth); got != (SessionKeys{Signing: k, Application: k}) {
 		t.Errorf("dialect 2.1: %x", got)
 	}
 }

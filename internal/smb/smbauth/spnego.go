@@ -50,9 +50,13 @@ type negTokenResp struct {
 	MIC   []byte
 }
 
-// ntlmMechList is the list with NTLMSSP alone.
-func ntlmMechList() []byte {
-	return derWrap([]byte(oidNTLMSSP), derSequence, derOID)
+// mechList returns a list of mechanisms.
+func mechList(mechs ...string) []byte {
+	var list []byte
+	for _, m := range mechs {
+		list = derAppend(list, derOID, []byte(m))
+	}
+	return derWrap(list, derSequence)
 }
 
 // appendTo appends the token in its GSS-API frame.
@@ -88,8 +92,8 @@ func (t *negTokenResp) appendTo(b []byte) []byte {
 }
 
 // serverHint returns the token of a server's NEGOTIATE response.
-func serverHint() []byte {
-	body := derAppend(nil, derContext, ntlmMechList())
+func serverHint(mechs ...string) []byte {
+	body := derAppend(nil, derContext, mechList(mechs...))
 	hint := derWrap([]byte(negHint), derSequence, derContext, 0x1B) // GeneralString
 	body = append(body, derAppend(nil, derContext+3, hint)...)
 	inner := derAppend(nil, derOID, []byte(oidSPNEGO))

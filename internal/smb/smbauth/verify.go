@@ -48,7 +48,7 @@ func (a *Acceptor) authenticate(in []byte) (keyExchange bool, err error) {
 			return false, err
 		}
 	}
-	a.name, a.sessionKey = name, key
+	a.name, a.sessionKey = name, key[:]
 	return keyExchange, nil
 }
 

@@ -26,6 +26,9 @@ type Config struct {
 	NTHash *[16]byte
 	// Domain is empty for an account of the server itself.
 	Domain string
+	// Kerberos is used in place of NTLM if it is not nil: with Password for a new ticket, else with
+	// the credential cache. Domain is the realm.
+	Kerberos smbauth.KerberosClient
 	// Workstation is the name of this machine in the server's logs; it may be empty.
 	Workstation string
 	// Dialects are the dialects offered, from 2.1 to 3.1.1; others are left out. Default:

@@ -243,7 +243,7 @@ func (f *fake) chosen() smbwire.NegotiateResponse {
 	preauth := smbwire.PreauthIntegrity{Hashes: []uint16{smbwire.HashSHA512}, Salt: []byte{1}}
 	r := smbwire.NegotiateResponse{
 		SecurityMode: smbwire.SigningEnabled, Dialect: f.dialect, ServerGUID: f.guid, Capabilities: smbwire.CapLargeMTU,
-		MaxTransactSize: 1 << 20, MaxReadSize: 1 << 20, MaxWriteSize: 1 << 20, SecurityBuffer: smbauth.ServerHint(),
+		MaxTransactSize: 1 << 20, MaxReadSize: 1 << 20, MaxWriteSize: 1 << 20, SecurityBuffer: new(smbauth.AcceptorConfig).ServerHint(),
 		Contexts: []smbwire.NegotiateContext{
 			{Type: smbwire.ContextPreauthIntegrity, Data: preauth.AppendTo(nil)},
 			{Type: smbwire.ContextSigning, Data: smbwire.AppendAlgorithms(nil, smbwire.SigningAESCMAC)},

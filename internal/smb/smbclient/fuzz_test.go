@@ -118,7 +118,7 @@ func FuzzNegotiate(f *testing.F) {
 		fk.dialect = d
 		r := fk.chosen()
 		f.Add(fk.answer(smbwire.Header{}, 0, &r))
-		setup := smbwire.SessionSetupResponse{SecurityBuffer: smbauth.ServerHint()}
+		setup := smbwire.SessionSetupResponse{SecurityBuffer: new(smbauth.AcceptorConfig).ServerHint()}
 		f.Add(append(fk.answer(smbwire.Header{}, 0, &r), fk.answer(smbwire.Header{Command: smbwire.CommandSessionSetup, MessageID: 1}, 0, &setup)...))
 	}
 	f.Fuzz(func(t *testing.T, answers []byte) {

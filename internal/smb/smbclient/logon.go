@@ -10,23 +10,26 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
-// maxSteps bounds the tokens of a logon; NTLM has two.
+// maxSteps bounds the tokens of a logon; NTLM and Kerberos have at most two.
 const maxSteps = 4
 
 // logon authenticates and derives the keys.
 //
 // Source: [MS-SMB2 3.2.4.2.3], [MS-SMB2 3.2.5.3]
 func (c *conn) logon(ctx context.Context, host string, cfg *Config, n *negotiation) (smbauth.SessionKeys, error) {
-	initiator := smbauth.NewInitiator(smbauth.InitiatorConfig{
-		User: cfg.User, Password: cfg.Password, NTHash: cfg.NTHash, Domain: cfg.Domain,
-		Workstation: cfg.Workstation, TargetSPN: "cifs/" + host,
-	})
+	initiator, err := cfg.initiator(ctx, host)
+	if err != nil {
+		return smbauth.SessionKeys{}, err
+	}
 	preauth := n.preauth
 	c.sent = preauth.Update
 	defer func() { c.sent = nil }()
 	token := n.hint
 	for range maxSteps {
-		out, _, err := initiator.Step(token)
+		out, done, err := initiator.Step(token)
+		if err == nil && done {
+			err = fmt.Errorf("%w: the logon does not end", ErrProtocol)
+		}
 		if err != nil {
 			return smbauth.SessionKeys{}, err
 		}
@@ -59,6 +62,22 @@ func (c *conn) logon(ctx context.Context, host string, cfg *Config, n *negotiati
 		c.free(r)
 	}
 	return smbauth.SessionKeys{}, fmt.Errorf("%w: the logon does not end", ErrProtocol)
+}
+
+// initiator returns the client's side of an authentication.
+func (c *Config) initiator(ctx context.Context, host string) (*smbauth.Initiator, error) {
+	ic := smbauth.InitiatorConfig{
+		User: c.User, Password: c.Password, NTHash: c.NTHash, Domain: c.Domain,
+		Workstation: c.Workstation, TargetSPN: "cifs/" + host,
+	}
+	if c.Kerberos != nil {
+		var err error
+		ic.Kerberos, err = c.Kerberos.Begin(ctx, smbauth.KerberosCredentials{User: c.User, Realm: c.Domain, Password: c.Password, Host: host})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return smbauth.NewInitiator(ic), nil
 }
 
 // established checks the last response of a logon: the proof of the server in its token, and

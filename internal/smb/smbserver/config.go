@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbwire"
 	"lwio/vfs"
 )
@@ -26,6 +27,7 @@ const (
 	DefaultStallTimeout    = 30 * time.Second
 	DefaultFailureDelay    = 200 * time.Millisecond
 	DefaultAuthFailures    = 10
+	DefaultRenewalTime     = time.Minute
 
 	// MinMemory is the least Config.Memory, in bytes, with the default MaxTransferSize.
 	MinMemory = minMessages * (DefaultMaxTransferSize + transferSlack)
@@ -52,6 +54,9 @@ type PipeHandler interface {
 	Transact(ctx context.Context, s *Session, request []byte, maxOutput int) ([]byte, error)
 }
 
+// Kerberos checks the tickets of clients.
+type Kerberos = smbauth.KerberosServer
+
 // Config configures a server. FS is compulsory; nil and zero mean the default everywhere
 // else.
 type Config struct {
@@ -65,6 +70,11 @@ type Config struct {
 	// nil has no users. All spellings of a user must have the same canonical name: limits go
 	// by it. Lookup must be safe for concurrent use.
 	Lookup func(domain, user string) (name string, ntHash [16]byte, ok bool)
+	// Kerberos checks the tickets of clients; nil does not offer Kerberos. Lookup maps the
+	// principals to users: their realm is the domain.
+	Kerberos Kerberos
+	// RequireKerberos refuses NTLM.
+	RequireKerberos bool
 	// Encryption says which messages are encrypted. Default: EncryptionOffered.
 	Encryption Encryption
 	// Pipes are the named pipes of IPC$, by name; case does not matter.
@@ -120,6 +130,9 @@ type Config struct {
 	// way. ByteBurst bytes pass without a wait. Default: no bound, and the bytes of a tenth
 	// of a second.
 	ByteRate, ByteBurst int64
+	// RenewalTime is the time that a client has to authenticate again after the end of its ticket.
+	// Without that the session ends. Default 1 min.
+	RenewalTime time.Duration
 	// StallTimeout bounds the time from the first byte of a message to its last, and the
 	// time in which the client takes a response, for each MiB begun. Default 30 s.
 	StallTimeout time.Duration
@@ -164,6 +177,9 @@ func (c Config) withDefaults() Config {
 	if c.AuthTimeout <= 0 {
 		c.AuthTimeout = DefaultAuthTimeout
 	}
+	if c.RenewalTime <= 0 {
+		c.RenewalTime = DefaultRenewalTime
+	}
 	if c.StallTimeout <= 0 {
 		c.StallTimeout = DefaultStallTimeout
 	}
@@ -183,4 +199,30 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
+}
+
+// acceptor returns the configuration of the authentication of a session.
+func (c *Config) acceptor(s *Session) smbauth.AcceptorConfig {
+	return smbauth.AcceptorConfig{
+		ServerName: c.ServerName, Lookup: s.lookup,
+		Kerberos: c.Kerberos, LookupPrincipal: s.lookupPrincipal, RequireKerberos: c.RequireKerberos,
+	}
+}
+
+// allowance returns the memory for messages and sessions that each connection may hold beside
+// Memory, in bytes. Before authentication a connection has no more.
+func (c *Config) allowance() int64 {
+	if c.Kerberos != nil {
+		return kerberosAllowance
+	}
+	return allowance
+}
+
+// unauthenticatedLimit bounds a message before authentication, in bytes: a session set-up
+// with a long token.
+func (c *Config) unauthenticatedLimit() int {
+	if c.Kerberos != nil {
+		return kerberosLimit
+	}
+	return unauthenticatedLimit
 }

@@ -30,14 +30,19 @@ var (
 // The last failure still has a response.
 const maxAuthFailures = 5
 
-// unauthenticatedLimit bounds a message before authentication, in bytes: a session set-up
-// with a long token.
-const unauthenticatedLimit = 16 << 10
+// Config.unauthenticatedLimit: kerberosLimit is a token of smbauth.MaxKerberosToken and the rest of
+// the message, in a buffer of the smallest fitting class.
+const (
+	unauthenticatedLimit = 16 << 10
+	kerberosLimit        = smbauth.MaxKerberosToken + 512 - smbauth.TagSize
+)
 
-// allowance is the memory for messages and sessions that each connection may hold beside
-// Config.Memory, in bytes. Before authentication a connection has no more. Together with its
-// goroutine and its tables a connection then takes less than 64 KiB.
-const allowance = 32 << 10
+// Config.allowance: together with its goroutine and its tables a connection takes less than 64
+// KiB. With kerberosAllowance it holds the longest message and two sessions.
+const (
+	allowance         = 32 << 10
+	kerberosAllowance = 48 << 10
+)
 
 // transferSlack is the number of bytes that a message may hold in addition to the largest
 // payload.
@@ -83,7 +88,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		credits:  newCredits(s.cfg.MaxCredits),
 		writer:   frameWriter{nc: nc, stall: s.cfg.StallTimeout},
 		sessions: newSessionTable(s.cfg.MaxSessions, s.cfg.AuthTimeout, s.users),
-		memory:   account.NewAccount(s.memory, allowance),
+		memory:   account.NewAccount(s.memory, s.cfg.allowance()),
 	}
 	c.reader = newFrameReader(nc, &s.bufs, c.memory, s.cfg.StallTimeout)
 	c.workers = workers{limit: s.cfg.MaxWorkers, waitLimit: s.cfg.MaxWaits, next: c.next, closed: c.teardown}
@@ -128,7 +133,7 @@ func (c *conn) next() (m *message, ok bool) {
 //
 // Source: [MS-SMB2 3.3.5.2]
 func (c *conn) receive() (*message, error) {
-	limit := unauthenticatedLimit
+	limit := c.srv.cfg.unauthenticatedLimit()
 	if c.sessions.authenticated() {
 		limit = c.srv.cfg.MaxTransferSize + transferSlack
 	}

@@ -94,8 +94,8 @@ func (r *request) unlessEnded(st ntstatus.Status) ntstatus.Status {
 	return st
 }
 
-// authorize finds session and tree connect, checks signature and encryption, and throttles the
-// user.
+// authorize finds session and tree connect, checks signature, encryption and the end of the
+// ticket, and throttles the user.
 //
 // Source: [MS-SMB2 3.3.5.2.4], [MS-SMB2 3.3.5.2.9], [MS-SMB2 3.3.5.2.11]
 func (r *request) authorize(cmd command) ntstatus.Status {
@@ -112,6 +112,9 @@ func (r *request) authorize(cmd command) ntstatus.Status {
 	}
 	if st := r.authentic(); st != ntstatus.Success {
 		return st
+	}
+	if r.session.expiry.passed() && !servedAfterExpiry(code) {
+		return ntstatus.NetworkSessionExpired
 	}
 	if st := r.throttle(1, 0); st != ntstatus.Success {
 		return st

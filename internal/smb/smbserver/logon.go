@@ -40,7 +40,7 @@ func handleSessionSetup(r *request, q smbwire.SessionSetupRequest) ntstatus.Stat
 	l := &s.logon
 	if l.acceptor == nil {
 		l.user, l.tried, l.limited = "", false, false
-		l.acceptor = smbauth.NewAcceptor(smbauth.AcceptorConfig{ServerName: c.srv.cfg.ServerName, Lookup: s.lookup})
+		l.acceptor = smbauth.NewAcceptor(c.srv.cfg.acceptor(s))
 	}
 	if !s.valid() {
 		l.preauth.Update(r.msg)
@@ -108,6 +108,16 @@ func (s *Session) lookup(domain, user string) (name string, ntHash [16]byte, ok 
 	return name, ntHash, ok
 }
 
+// lookupPrincipal returns the canonical name of the user of a Kerberos principal. The client has
+// proved its identity, so authLimit does not apply.
+func (s *Session) lookupPrincipal(realm, user string) (name string, ok bool) {
+	if lookup := s.conn.srv.cfg.Lookup; lookup != nil {
+		name, s.logon.ntHash, ok = lookup(realm, user)
+	}
+	s.logon.user = name
+	return name, ok
+}
+
 // authFailed ends a session whose authentication failed, even if it was valid before. The
 // delay of the response also delays the next attempt, against password guessing.
 //
@@ -155,6 +165,7 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 			s.end()
 			return ntstatus.AccessDenied
 		}
+		s.expires(a.Expires())
 		return s.confirm()
 	}
 	dialect, signing, cipher := c.agreed.dialect, c.agreed.signing, c.agreed.cipher
@@ -173,6 +184,7 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 		s.end()
 		return st
 	}
+	s.expires(a.Expires())
 	if st := s.confirm(); st != ntstatus.Success {
 		return st
 	}
@@ -180,8 +192,8 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 		c.user = s.user
 	}
 	r.resp.signer, r.resp.hash = s.signer, nil
-	s.audit("logon", slog.String("domain", s.domain), slog.String("dialect", dialectName(dialect)), slog.String("signing", signing.String()), slog.String("cipher", cipher.String()))
-	c.log.Info("smb: logged on", "user", s.user, "domain", s.domain, "dialect", dialectName(dialect), "signing", signing.String(), "cipher", cipher.String())
+	s.audit("logon", slog.String("domain", s.domain), slog.String("mechanism", a.Mechanism()), slog.String("dialect", dialectName(dialect)), slog.String("signing", signing.String()), slog.String("cipher", cipher.String()))
+	c.log.Info("smb: logged on", "user", s.user, "domain", s.domain, "mechanism", a.Mechanism(), "dialect", dialectName(dialect), "signing", signing.String(), "cipher", cipher.String())
 	return ntstatus.Success
 }
 

@@ -293,8 +293,19 @@ func heapInUse() uint64 {
 // Peers that negotiate, begin sessions with long tokens and a message of the largest size, and then
 // say nothing, cost less than 64 KiB each.
 func TestUnauthenticatedPeerHoldsLessThan64KiB(t *testing.T) {
+	for name, tickets := range map[string]*fakeTickets{"NTLM": nil, "Kerberos": {}} {
+		t.Run(name, func(t *testing.T) { unauthenticatedPeers(t, tickets) })
+	}
+}
+
+func unauthenticatedPeers(t *testing.T, tickets *fakeTickets) {
 	const peers = 300
-	_, addr, _ := testServer(t, patient)
+	s, addr, _ := testServer(t, func(c *Config) {
+		patient(c)
+		if tickets != nil {
+			c.Kerberos = tickets
+		}
+	})
 	before := heapInUse()
 	for range peers {
 		c := dial(t, addr)
@@ -308,7 +319,7 @@ func TestUnauthenticatedPeerHoldsLessThan64KiB(t *testing.T) {
 			}
 			c.want(want, cmdSessionSetup, setupBody(token, 0))
 		}
-		part := c.frame(make([]byte, unauthenticatedLimit))
+		part := c.frame(make([]byte, s.cfg.unauthenticatedLimit()))
 		c.write(part[:len(part)-1])
 	}
 	time.Sleep(50 * time.Millisecond) // the server reads the messages

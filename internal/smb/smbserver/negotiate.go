@@ -60,7 +60,7 @@ func (a *agreement) response(srv *Server) smbwire.NegotiateResponse {
 		SecurityMode: securityMode, Dialect: a.dialect, ServerGUID: srv.cfg.GUID, Capabilities: a.caps,
 		MaxTransactSize: a.maxTransfer, MaxReadSize: a.maxTransfer, MaxWriteSize: a.maxTransfer,
 		SystemTime: smbwire.FiletimeOf(time.Now()), ServerStartTime: smbwire.FiletimeOf(srv.start),
-		SecurityBuffer: smbauth.ServerHint(),
+		SecurityBuffer: srv.hint,
 	}
 }
 

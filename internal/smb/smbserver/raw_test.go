@@ -402,7 +402,12 @@ func (c *raw) mustNegotiate(dialect uint16) reply {
 // setup runs a session set-up to its end and returns the last response.
 func (c *raw) setup(user, password string, previous uint64) reply {
 	c.t.Helper()
-	i := smbauth.NewInitiator(smbauth.InitiatorConfig{User: user, Password: password, TargetSPN: "cifs/x"})
+	return c.setupBy(smbauth.NewInitiator(smbauth.InitiatorConfig{User: user, Password: password, TargetSPN: "cifs/x"}), previous)
+}
+
+// setupBy is setup with a client's side of the authentication.
+func (c *raw) setupBy(i *smbauth.Initiator, previous uint64) reply {
+	c.t.Helper()
 	preauth, again := c.preauth, c.signer != nil
 	var in []byte
 	for {
@@ -420,6 +425,12 @@ func (c *raw) setup(user, password string, previous uint64) reply {
 			c.session = r.session
 		}
 		if r.status != ntstatus.MoreProcessingRequired {
+			if r.status == ntstatus.Success {
+				off, n := le.Uint16(r.body[4:])-64, le.Uint16(r.body[6:])
+				if _, done, err := i.Step(r.body[off : off+n]); err != nil || !done {
+					c.t.Fatalf("the last token: done %v, %v", done, err)
+				}
+			}
 			if r.status == ntstatus.Success && !again {
 				c.keys = smbauth.DeriveKeys(c.dialect, c.cipher, i.SessionKey(), preauth)
 				c.signer = smbauth.NewSigner(c.signing, c.keys.Signing)

@@ -15,6 +15,7 @@ import (
 	"lwio/internal/account"
 	"lwio/internal/evict"
 	"lwio/internal/ratelimit"
+	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbbuf"
 )
 
@@ -22,6 +23,7 @@ import (
 type Server struct {
 	cfg       Config
 	start     time.Time
+	hint      []byte // the SPNEGO token of NEGOTIATE responses; read-only
 	bufs      smbbuf.Pool
 	stats     counters
 	peerLog   ratelimit.Log // of lines that unauthenticated peers can cause
@@ -75,10 +77,14 @@ func New(cfg Config) (*Server, error) {
 	if cfg.FS == nil {
 		return nil, errors.New("smbserver: new: no file system to serve")
 	}
+	if cfg.RequireKerberos && cfg.Kerberos == nil {
+		return nil, errors.New("smbserver: new: Kerberos is required, but there is none")
+	}
 	cfg = cfg.withDefaults()
 	return &Server{
 		cfg:       cfg,
 		start:     time.Now(),
+		hint:      (&smbauth.AcceptorConfig{Kerberos: cfg.Kerberos, RequireKerberos: cfg.RequireKerberos}).ServerHint(),
 		authLimit: newAuthLimit(cfg.AuthFailures),
 		users:     account.NewSum(int64(cfg.MaxConnections)*int64(cfg.MaxSessions), int64(cfg.MaxUserConnections)),
 		memory:    account.NewSum(cfg.Memory, 0),

@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"lwio/internal/account"
 	"lwio/internal/ntstatus"
@@ -40,6 +41,7 @@ type Session struct {
 	signer       smbauth.Signer
 	cipher       *sessionCipher // nil if the connection has no encryption
 	limiter      *ratelimit.Limiter
+	expiry       expiry
 	// proven is the NT hash of the last logon, set when the session is valid.
 	proven atomic.Pointer[[16]byte]
 
@@ -96,6 +98,17 @@ func (s *Session) RemoteAddr() net.Addr { return s.conn.nc.RemoteAddr() }
 // LocalAddr returns the address at which the client reached the server.
 func (s *Session) LocalAddr() net.Addr { return s.conn.nc.LocalAddr() }
 
+// expires sets the end of the authentication, zero for none. Precondition: the session is valid.
+func (s *Session) expires(at time.Time) {
+	s.expiry.set(at, s.conn.srv.cfg.RenewalTime, func() {
+		s.audit("session expired")
+		s.end()
+	})
+	if !s.valid() {
+		s.expiry.stop() // end may have been before set
+	}
+}
+
 // valid reports whether the session is authenticated and has not ended.
 func (s *Session) valid() bool { return s.state.Load() == sessionValid }
 
@@ -111,6 +124,7 @@ func (s *Session) add(o *open) ntstatus.Status {
 func (s *Session) end() {
 	s.ended.Do(func() {
 		s.state.Store(sessionClosed)
+		s.expiry.stop()
 		s.cancel()
 		s.handles.close()
 		s.conn.srv.cfg.FS.CloseOwner(s)
