@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"lwio/internal/client/base"
 	"lwio/rdma"
 )
 
@@ -15,6 +16,11 @@ type Config struct {
 	// User, Password and Domain authenticate the client to SMB. User and password of the
 	// URL, if present, replace them.
 	User, Password, Domain string
+	// Kerberos authenticates the client in place of NTLM, if it is not nil; a *kerberos.Client of
+	// package lwio/kerberos. There is no fallback to NTLM. Domain is the realm. Without Password it
+	// uses its credential cache, and without User the principal of the cache. The host of the URL is
+	// the host in the name of the service, cifs/HOST.
+	Kerberos KerberosClient
 	// Providers are the RDMA providers that the client may use. It tries them in the order of
 	// the server. nil means DefaultProviders(). The caller owns them.
 	Providers []rdma.Provider
@@ -75,3 +81,6 @@ type Config struct {
 	// Logger receives the events of connections; nil discards them.
 	Logger *slog.Logger
 }
+
+// KerberosClient gets tickets for a client. Type Client of package lwio/kerberos is one.
+type KerberosClient = base.KerberosClient

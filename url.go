@@ -29,12 +29,14 @@ type Target struct {
 	Completion string
 	// RequireEncryption is true for ?encryption=required, see Config.RequireEncryption.
 	RequireEncryption bool
+	// Kerberos is true for ?auth=kerberos: Config.Kerberos must be set.
+	Kerberos bool
 	// Connections is the value of ?connections=, the number of RDMA connections, or 0 for
 	// Config.Connections.
 	Connections int
 }
 
-// ParseURL parses lwio://user:password@host:port/share/path?provider=P&completion=C&encryption=required&connections=N.
+// ParseURL parses lwio://user:password@host:port/share/path?provider=P&completion=C&encryption=required&auth=kerberos&connections=N.
 // All parts but host and share are optional. User, password, share and path may be
 // percent-encoded; the path may also contain spaces and number signs as they are. A percent sign
 // itself is %25.

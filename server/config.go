@@ -32,6 +32,12 @@ type Config struct {
 	// users; with nil no user is known. It must be safe for concurrent use. When its results have
 	// changed, call Server.Reauthorize.
 	Lookup func(domain, user string) (name string, ntHash [16]byte, ok bool)
+	// Kerberos checks the tickets of clients; a *kerberos.Server of package lwio/kerberos. Nil does
+	// not offer Kerberos. Lookup maps a principal to a user: its realm is the domain, its name the
+	// user. A user that is in Lookup with the hash of the empty password can use Kerberos only.
+	Kerberos Kerberos
+	// RequireKerberos refuses NTLM.
+	RequireKerberos bool
 	// Providers are the providers that LWIO is offered on, in order of preference; with none the
 	// server serves SMB alone. A provider without a device on this machine is left out with a
 	// warning, unless it is the only one. shm.Config.AllowUID of the provider decides which
@@ -67,6 +73,9 @@ type Config struct {
 // all of these. The message of a line is the event. The level is below slog.LevelInfo, because a
 // program that works with many small files causes many lines.
 const LevelAudit = smbserver.AuditLevel
+
+// Kerberos checks the tickets of clients. Type Server of package lwio/kerberos is one.
+type Kerberos = smbserver.Kerberos
 
 // Encryption says which SMB messages are encrypted and which RDMA connections are sealed, see
 // Config.Encryption. Its String method returns off, offered or required.

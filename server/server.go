@@ -38,6 +38,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{cfg: cfg, engine: newEngine(&cfg)}
 	smb := smbserver.Config{
 		FS: cfg.FS, ServerName: cfg.ServerName, Encryption: cfg.Encryption, Lookup: cfg.Lookup, Logger: cfg.Logger,
+		Kerberos: cfg.Kerberos, RequireKerberos: cfg.RequireKerberos,
 		MaxConnections: cfg.Limits.SMBConnections, MaxUserConnections: ofUser, AuthFailures: cfg.Limits.AuthFailures,
 		RequestRate: cfg.Limits.RequestRate, ByteRate: cfg.Limits.ByteRate, ByteBurst: cfg.Limits.ByteBurst, Memory: cfg.Limits.SMBMemory,
 	}

@@ -2,6 +2,7 @@ package base
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"lwio/internal/smb/smbauth"
 	"lwio/rdma"
 )
 
@@ -37,9 +39,13 @@ const (
 	maxWindow      = 64 << 20
 )
 
+// KerberosClient gets tickets for a client.
+type KerberosClient = smbauth.KerberosClient
+
 // Config has the fields of lwio.Config.
 type Config struct {
 	User, Password, Domain string
+	Kerberos               KerberosClient
 	Providers              []rdma.Provider
 	RequireRDMA            bool
 	SMBOnly                bool
@@ -127,6 +133,9 @@ func (c *Config) Apply(t *Target) error {
 	}
 	if t.Connections != 0 {
 		c.Connections = clamp(t.Connections, 1, 1, maxConnections)
+	}
+	if t.Kerberos && c.Kerberos == nil {
+		return fmt.Errorf("auth=kerberos: the program has no Kerberos: %w", errors.ErrUnsupported)
 	}
 	c.RequireEncryption = c.RequireEncryption || t.RequireEncryption
 	if c.Completion > Interrupt {

@@ -28,6 +28,7 @@ type Target struct {
 	Completion     string
 
 	RequireEncryption bool
+	Kerberos          bool
 	Connections       int
 }
 
@@ -146,6 +147,11 @@ func (t *Target) parseQuery(query string) error {
 				return errors.New("encryption is required, or left out")
 			}
 			t.RequireEncryption = true
+		case "auth":
+			if v != "kerberos" {
+				return errors.New("auth is kerberos, or left out")
+			}
+			t.Kerberos = true
 		case "connections":
 			n, err := strconv.Atoi(v)
 			if err != nil || n < 1 || n > maxConnections {
@@ -153,7 +159,7 @@ func (t *Target) parseQuery(query string) error {
 			}
 			t.Connections = n
 		default:
-			return fmt.Errorf("unknown parameter %q: there are provider, completion, encryption and connections", key)
+			return fmt.Errorf("unknown parameter %q: there are provider, completion, encryption, auth and connections", key)
 		}
 	}
 	return nil
@@ -180,6 +186,9 @@ func (t *Target) String() string {
 	}
 	if t.RequireEncryption {
 		q.Set("encryption", "required")
+	}
+	if t.Kerberos {
+		q.Set("auth", "kerberos")
 	}
 	if t.Connections != 0 {
 		q.Set("connections", strconv.Itoa(t.Connections))

@@ -40,6 +40,7 @@ func TestParseURL(t *testing.T) {
 			"lwio://h:2/s?completion=interrupt&provider=iwarp",
 		},
 		{"lwio://h:2/s?encryption=required", Target{Host: "h:2", Share: "s", RequireEncryption: true}, ""},
+		{"lwio://h:2/s?auth=kerberos", Target{Host: "h:2", Share: "s", Kerberos: true}, ""},
 	} {
 		got, err := ParseURL(c.url)
 		if err != nil {
@@ -70,7 +71,7 @@ func TestParseURLRefuses(t *testing.T) {
 		"", "host/share", "http://host/share", "lwio:/host/share", "lwio://", "lwio://host", "lwio://host/",
 		"lwio:///share", "lwio://h:0/s", "lwio://h:65536/s", "lwio://h:x/s", "lwio://::1/s", "lwio://[::1/s", "lwio://::1]/s", "lwio://h]/s", "lwio://h h/s",
 		"lwio://h/s/../t", "lwio://h/s/%2e%2e/t", "lwio://h/s/a%2Fb", "lwio://h/s/100%", "lwio://h/s/a%5Cb", "lwio://h/s/a%00b",
-		"lwio://h/s?provder=iwarp", "lwio://h/s?completion=quick", "lwio://h/s?encryption=off", "lwio://h/s?encryption=", "lwio://h/s?connections=0", "lwio://h/s?connections=9", "lwio://h/s?%zz", "lwio://h/s?a;b",
+		"lwio://h/s?provder=iwarp", "lwio://h/s?completion=quick", "lwio://h/s?encryption=off", "lwio://h/s?encryption=", "lwio://h/s?auth=ntlm", "lwio://h/s?auth=", "lwio://h/s?connections=0", "lwio://h/s?connections=9", "lwio://h/s?%zz", "lwio://h/s?a;b",
 		"lwio://u:hunter2@h:x/s", "lwio://u:hun%ter2@h/s", "lwio://u:hunter2@h", "u:hunter2@h/s", "lwio://u:hun/hunter2@h/s",
 	} {
 		got, err := ParseURL(url)

@@ -34,7 +34,7 @@ func NewSession(ctx context.Context, raw net.Conn, t *base.Target, cfg *base.Con
 		return nil, err
 	}
 	s, err := smbclient.New(ctx, raw, host, smbclient.Config{
-		User: cfg.User, Password: cfg.Password, Domain: cfg.Domain, Timeout: cfg.Timeout, Logger: cfg.Logger,
+		User: cfg.User, Password: cfg.Password, Domain: cfg.Domain, Kerberos: cfg.Kerberos, Timeout: cfg.Timeout, Logger: cfg.Logger,
 		RequireEncryption: cfg.RequireEncryption,
 	})
 	if err != nil {
