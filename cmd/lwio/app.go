@@ -138,7 +138,8 @@ func (a *app) root() *cobra.Command {
 URLs are the same over every transport that two hosts have in common.
 
 A URL is lwio://USER:PASSWORD@HOST:PORT/SHARE/PATH; '?provider=shm', '?provider=iwarp'
-or '?provider=smb' chooses the transport, '?connections=4' makes 4 RDMA connections.
+or '?provider=smb' chooses the transport, '?connections=4' makes 4 RDMA connections, and
+'?auth=kerberos' uses the credential cache of kinit, without a password.
 A password may come from --password-file, LWIO_PASSWORD_FILE, LWIO_PASSWORD, or a line
 lwio://USER:PASSWORD@HOST:PORT of ~/.config/lwio/credentials instead. These files must have mode 0600.`,
 		SilenceErrors:     true,
@@ -280,9 +281,14 @@ func (a *app) dial(ctx context.Context, arg string) (*lwio.Client, *lwio.Target,
 	if err != nil {
 		return nil, nil, err
 	}
+	tickets, err := a.kerberosClient(t)
+	if err != nil {
+		return nil, nil, err
+	}
 	c, err := lwio.Dial(ctx, arg, &lwio.Config{
 		User:        user,
 		Password:    password,
+		Kerberos:    tickets,
 		Providers:   a.providers(),
 		RequireRDMA: a.requireRDMA,
 		AllowMD5:    a.allowMD5,

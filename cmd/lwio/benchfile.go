@@ -19,6 +19,7 @@ type benchFile struct {
 	completion string // as the URL has it
 	user       string // "" if the URL has it
 	password   string // likewise
+	tickets    lwio.KerberosClient
 	size       int64
 	local      string     // the same file on this host, or ""
 	server     *ownServer // the server that bench started, or nil
@@ -93,7 +94,11 @@ func (r benchRun) remoteFile(ctx context.Context, url string, j *bench.Job) (*be
 	if err != nil {
 		return nil, err
 	}
-	f := &benchFile{url: url, path: t.Path, completion: t.Completion, user: user, password: password, local: r.local, remove: func() error { return nil }}
+	tickets, err := r.kerberosClient(t)
+	if err != nil {
+		return nil, err
+	}
+	f := &benchFile{url: url, path: t.Path, completion: t.Completion, user: user, password: password, tickets: tickets, local: r.local, remove: func() error { return nil }}
 	err = r.withTarget(ctx, url, func(c *lwio.Client, t *lwio.Target) error {
 		info, err := c.Stat(ctx, t.Path)
 		switch {

@@ -25,8 +25,8 @@ func (a *app) credentials(ctx context.Context, t *lwio.Target) (user, password s
 		return "", "", nil
 	}
 	password, given, err := a.givenPassword()
-	if err != nil {
-		return "", "", err
+	if err != nil || t.Kerberos { // without a password, with the credential cache
+		return "", password, err
 	}
 	if t.User != "" && given {
 		return "", password, nil

@@ -102,13 +102,17 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 	if err != nil {
 		return nil, err
 	}
+	tickets, err := a.kerberosClient(t)
+	if err != nil {
+		return nil, err
+	}
 	var log *slog.Logger // the findings have the failures
 	if a.verbose {
 		log = a.logger(ctx)
 	}
 	dial := func(provider string, require bool) (lwio.Transport, error) {
 		c, err := lwio.Dial(ctx, withQuery(arg, "provider", provider), &lwio.Config{
-			User: user, Password: password, Providers: a.providers(), RequireRDMA: require, AllowMD5: a.allowMD5, Timeout: a.timeout, Logger: log,
+			User: user, Password: password, Kerberos: tickets, Providers: a.providers(), RequireRDMA: require, AllowMD5: a.allowMD5, Timeout: a.timeout, Logger: log,
 		})
 		if err != nil {
 			return lwio.Transport{}, err

@@ -9,11 +9,13 @@ import (
 	"syscall"
 
 	"lwio/cmd/lwio/internal/config"
+	"lwio/cmd/lwio/internal/secret"
 	"lwio/cmd/lwio/internal/userfile"
+	"lwio/kerberos"
 	"lwio/server"
 )
 
-// reloader applies changes of the files of users and rights to a running server.
+// reloader applies changes of the files of users, rights and keys to a running server.
 type reloader struct {
 	access *authority
 	// users is the path of the file of users; user is the only user, whose password the file has,
@@ -23,9 +25,12 @@ type reloader struct {
 	config string
 	// served is the configuration at the start.
 	served *config.File
-	audit  *auditFile // nil without an audit log of its own
-	server *server.Server
-	log    *slog.Logger
+	// kerberos has the keys of the keytab; nil without one.
+	kerberos *kerberos.Server
+	keytab   string
+	audit    *auditFile // nil without an audit log of its own
+	server   *server.Server
+	log      *slog.Logger
 }
 
 // start reloads at each SIGHUP, until ctx ends or stop is called. stop waits for reloads in progress.
@@ -65,6 +70,9 @@ func (r *reloader) reload() {
 			r.log.Error("reload: the rights are unchanged", "error", text)
 		}
 	}
+	if err := r.reloadKeytab(); err != nil {
+		r.log.Error("reload: the keys of the keytab are unchanged", "error", err)
+	}
 	users, err := readUsers(r.users, r.user)
 	if err != nil {
 		r.log.Error("reload: the users are unchanged", "error", err)
@@ -73,6 +81,18 @@ func (r *reloader) reload() {
 		r.log.Log(context.Background(), server.LevelAudit, "users", "added", c.added, "removed", c.removed, "changed", c.changed)
 		warnPlain(r.log, r.users, users)
 	}
+}
+
+// reloadKeytab takes the keys of the keytab.
+func (r *reloader) reloadKeytab() error {
+	if r.kerberos == nil {
+		return nil
+	}
+	content, err := secret.ReadFile(r.keytab)
+	if err != nil {
+		return err
+	}
+	return r.kerberos.SetKeytab(content)
 }
 
 // reloadRights takes the rights of the configuration file, and its file of users. Changes of other

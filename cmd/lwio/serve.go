@@ -40,6 +40,7 @@ type serveOptions struct {
 	metrics    string
 	config     string
 	audit      string
+	kerberos   kerberosOptions
 	limits     limitOptions
 	// given reports whether the command line has a flag.
 	given func(flag string) bool
@@ -56,8 +57,9 @@ password for this run, and listens on loopback addresses only.
 
 With --user, the first line of the password file is that user's password. Without it,
 each line is a user, as 'lwio user add' writes it. --config names a file in TOML with shares,
-users, their rights, and values of flags; the command line takes precedence. SIGHUP applies changes of users and rights, and opens the file of
-the audit log again. Files with passwords or hashes must have mode 0600.`,
+users, their rights, and values of flags; the command line takes precedence. --keytab lets these users
+log on by Kerberos too, as NAME@REALM. SIGHUP applies changes of users, rights and keytab, and
+opens the file of the audit log again. Files with passwords or hashes must have mode 0600.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -82,6 +84,7 @@ the audit log again. Files with passwords or hashes must have mode 0600.`,
 	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics; it shows names of users and addresses of clients, without a password")
 	f.StringVar(&o.config, "config", "", "file in TOML with shares, users, rights and values of flags")
 	f.StringVar(&o.audit, "audit", "", "file for the audit log, in JSON: logons, refusals, opens and changes of files; '-' is the standard error")
+	o.kerberos.register(cmd)
 	o.limits.register(cmd)
 	return cmd
 }
@@ -116,6 +119,9 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err err
 	}
 	defer files.Close()
 	cfg.FS, cfg.Lookup, cfg.Logger = files, what.access.lookup, log
+	if what.kerberos != nil {
+		cfg.Kerberos, cfg.RequireKerberos = what.kerberos, o.kerberos.required
+	}
 	srv, err := server.New(cfg)
 	if err != nil {
 		return err
@@ -172,6 +178,15 @@ func (o *serveOptions) readConfig() (*config.File, error) {
 	}
 	if f.InsecureNetwork && !o.given("insecure-network") {
 		o.insecure = true
+	}
+	if f.Keytab != "" && !o.given("keytab") {
+		o.kerberos.keytab = f.Keytab
+	}
+	if f.Realm != "" && !o.given("realm") {
+		o.kerberos.realm = f.Realm
+	}
+	if f.RequireKerberos && !o.given("require-kerberos") {
+		o.kerberos.required = true
 	}
 	return f, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"lwio/cmd/lwio/internal/config"
 	"lwio/cmd/lwio/internal/userfile"
+	"lwio/kerberos"
 	"lwio/vfs"
 	"lwio/vfs/posix"
 )
@@ -18,12 +19,18 @@ type service struct {
 	access *authority
 	shown  *url.Userinfo // the part of the printed URLs
 	shares []vfs.Share
-	reload *reloader // nil if no file has users or rights
+	reload *reloader // nil if no file has users, rights or keys
+
+	kerberos *kerberos.Server // nil without a keytab
 }
 
 // served returns the service of the command line or, if it is not nil, of the configuration file.
 func (a *app) served(o serveOptions, file *config.File, args []string, log *slog.Logger) (*service, error) {
 	s := new(service)
+	var err error
+	if s.kerberos, err = o.kerberos.server(); err != nil {
+		return nil, err
+	}
 	if file != nil {
 		return s, s.configure(o, file, log)
 	}
@@ -36,7 +43,7 @@ func (a *app) served(o serveOptions, file *config.File, args []string, log *slog
 		if o.user == "" {
 			warnPlain(log, a.passwordFile, users)
 		}
-		s.reload = &reloader{access: s.access, users: a.passwordFile, user: o.user, log: log}
+		s.reload = &reloader{access: s.access, users: a.passwordFile, user: o.user, kerberos: s.kerberos, keytab: o.kerberos.keytab, log: log}
 	}
 	s.shares, err = openShares(args, o.readOnly)
 	return s, err
@@ -54,7 +61,7 @@ func (s *service) configure(o serveOptions, f *config.File, log *slog.Logger) er
 	warnPlain(log, f.Users, users)
 	warnUnknown(log, f, users)
 	s.access = newAuthority(users, rightsOf(f))
-	s.reload = &reloader{access: s.access, users: f.Users, config: o.config, served: f, log: log}
+	s.reload = &reloader{access: s.access, users: f.Users, config: o.config, served: f, kerberos: s.kerberos, keytab: o.kerberos.keytab, log: log}
 	for _, c := range f.Shares {
 		backend, err := posix.OpenDir(c.Path)
 		if err != nil {

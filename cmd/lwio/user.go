@@ -26,7 +26,7 @@ func (a *app) userCommand() *cobra.Command {
 		Long: `Add, remove and list the users in the file that 'lwio serve --password-file FILE' or its
 configuration names. The file has the NT hashes of the passwords, which NTLM needs. A hash is
 as good as the password, so the file must have mode 0600. A running server applies
-a change after the signal SIGHUP; it disconnects a user that was removed or has a new password.
+a change after the signal SIGHUP; it disconnects a user that was removed or has a new password. A user without a password, 'add --kerberos', logs on by Kerberos only.
 
 The password comes from a terminal, or from --password-file, LWIO_PASSWORD_FILE or
 LWIO_PASSWORD, or is the first line of the standard input.`,
@@ -49,9 +49,14 @@ LWIO_PASSWORD, or is the first line of the standard input.`,
 		user.AddCommand(cmd)
 		return cmd
 	}
-	sub("add NAME", "Add a user; make the file if there is none", exactArgs(1, "one name"), func(ctx context.Context, args []string) error {
+	var byKerberos bool
+	add := sub("add NAME", "Add a user; make the file if there is none", exactArgs(1, "one name"), func(ctx context.Context, args []string) error {
+		if byKerberos {
+			return setUser(file, args[0], userfile.NoPassword, false)
+		}
 		return a.setPassword(ctx, file, args[0], false)
 	})
+	add.Flags().BoolVar(&byKerberos, "kerberos", false, "without a password: the user logs on by Kerberos only")
 	sub("passwd NAME", "Change the password of a user", exactArgs(1, "one name"), func(ctx context.Context, args []string) error {
 		return a.setPassword(ctx, file, args[0], true)
 	})
@@ -77,6 +82,14 @@ func (a *app) setPassword(ctx context.Context, file, name string, exists bool) e
 	hash, err := userfile.Hash(password)
 	if err != nil {
 		return fmt.Errorf("user %s: %w", name, err)
+	}
+	return setUser(file, name, hash, exists)
+}
+
+// setUser adds a user with a hash, or changes the hash of a user that exists.
+func setUser(file, name string, hash [16]byte, exists bool) error {
+	if err := userfile.CheckName(name); err != nil {
+		return usagef("user %q: %w", name, err)
 	}
 	return userfile.Change(file, func(f *userfile.File) error {
 		switch has := f.Has(name); {

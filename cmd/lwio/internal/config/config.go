@@ -6,6 +6,9 @@
 //	provider = ["iwarp"]
 //	encryption = "required"
 //	insecure-network = false
+//	keytab = "keytab"
+//	realm = "EXAMPLE.COM"
+//	require-kerberos = true
 //
 //	[[share]]
 //	name = "data"
@@ -59,6 +62,11 @@ type File struct {
 	Encryption ServerEncryption `toml:"encryption"`
 	// InsecureNetwork allows less than required encryption beyond loopback.
 	InsecureNetwork bool `toml:"insecure-network"`
+	// Keytab is the path of the keytab, Realm the realm of the users; each may be empty.
+	Keytab string `toml:"keytab"`
+	Realm  string `toml:"realm"`
+	// RequireKerberos refuses NTLM.
+	RequireKerberos bool `toml:"require-kerberos"`
 	// Shares are the shares in the order of the file.
 	Shares []Share `toml:"share"`
 }
@@ -117,6 +125,9 @@ func (f *File) Restart(next *File) (keys []string) {
 		{"provider", slices.Equal(f.Provider, next.Provider)},
 		{"encryption", f.Encryption == next.Encryption},
 		{"insecure-network", f.InsecureNetwork == next.InsecureNetwork},
+		{"keytab", f.Keytab == next.Keytab},
+		{"realm", f.Realm == next.Realm},
+		{"require-kerberos", f.RequireKerberos == next.RequireKerberos},
 	} {
 		if !key.same {
 			keys = append(keys, key.name)
@@ -190,6 +201,9 @@ func Read(name string) (*File, error) {
 	}
 	dir := filepath.Dir(name)
 	f.Users = within(dir, f.Users)
+	if f.Keytab != "" {
+		f.Keytab = within(dir, f.Keytab)
+	}
 	for i := range f.Shares {
 		f.Shares[i].Path = within(dir, f.Shares[i].Path)
 	}

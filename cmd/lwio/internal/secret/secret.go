@@ -25,6 +25,15 @@ var ErrMode = errors.New("other users may read or change it")
 //
 // Errors: ErrMode; a file above MaxSize; a failure of the operating system.
 func ReadLines(name string) ([]string, error) {
+	b, err := ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	return strings.Split(strings.ReplaceAll(string(b), "\r\n", "\n"), "\n"), nil
+}
+
+// ReadFile returns the content of a file, under the rules of ReadLines.
+func ReadFile(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -44,7 +53,7 @@ func ReadLines(name string) ([]string, error) {
 	if len(b) > MaxSize {
 		return nil, fmt.Errorf("%s: longer than %d bytes", name, MaxSize)
 	}
-	return strings.Split(strings.ReplaceAll(string(b), "\r\n", "\n"), "\n"), nil
+	return b, nil
 }
 
 // checkMode refuses a file that others than its owner may read or change.

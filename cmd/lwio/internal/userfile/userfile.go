@@ -1,8 +1,9 @@
 // Package userfile reads and changes the file of the users of a server.
 //
 // Each line is one user: NAME:{NT} and the NT hash of the password in 32 hexadecimal digits. NTLM
-// needs this hash, and it is as good as the password: a program that has it can log on. The older
-// form NAME:PASSWORD is read too. Empty lines and lines that begin with # are kept and have no
+// needs this hash, and it is as good as the password: a program that has it can log on. A user with
+// NAME:{KERBEROS} has no password here and logs on by Kerberos only. The older form NAME:PASSWORD is
+// read too. Empty lines and lines that begin with # are kept and have no
 // other meaning.
 package userfile
 
@@ -22,8 +23,11 @@ import (
 	"lwio/server"
 )
 
-// scheme marks a hash.
-const scheme = "{NT}"
+// scheme marks a hash, and kerberosOnly a user without one.
+const (
+	scheme       = "{NT}"
+	kerberosOnly = "{KERBEROS}"
+)
 
 // maxName bounds the name of a user, in bytes.
 const maxName = 256
@@ -32,11 +36,15 @@ const maxName = 256
 type User struct {
 	// Name is the name as the file spells it.
 	Name string
-	// NTHash is the NT hash of the password.
+	// NTHash is the NT hash of the password, or NoPassword.
 	NTHash [16]byte
 	// Plain reports that the file has the password itself.
 	Plain bool
 }
+
+// NoPassword is the NTHash of a user that logs on by Kerberos only: the hash of the empty password, with
+// which the server lets no user log on.
+var NoPassword = server.NTHash("")
 
 // File is the content of a file of users. The zero value has no users. A File that no goroutine
 // changes is safe for concurrent use.
@@ -99,6 +107,9 @@ func parseUser(text string) (User, error) {
 	if err := CheckName(name); err != nil {
 		return User{}, err
 	}
+	if value == kerberosOnly {
+		return User{Name: name, NTHash: NoPassword}, nil
+	}
 	digits, hashed := strings.CutPrefix(value, scheme)
 	if !hashed {
 		hash, err := Hash(value)
@@ -108,7 +119,7 @@ func parseUser(text string) (User, error) {
 	if n, err := hex.Decode(u.NTHash[:], []byte(digits[:min(len(digits), 32)])); err != nil || n != 16 || len(digits) != 32 {
 		return User{}, errors.New("behind {NT} there must be 32 hexadecimal digits")
 	}
-	if u.NTHash == server.NTHash("") {
+	if u.NTHash == NoPassword {
 		return User{}, errEmpty
 	}
 	return u, nil
@@ -209,6 +220,10 @@ func (f *File) text() []byte {
 	for _, l := range f.lines {
 		if l.user == nil {
 			b.WriteString(l.text + "\n")
+			continue
+		}
+		if l.user.NTHash == NoPassword {
+			fmt.Fprintf(&b, "%s:%s\n", l.user.Name, kerberosOnly)
 			continue
 		}
 		fmt.Fprintf(&b, "%s:%s%x\n", l.user.Name, scheme, l.user.NTHash)
