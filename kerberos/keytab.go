@@ -73,7 +73,7 @@ func realmOf(keys []serviceKey, realm string) (string, error) {
 	return realm, nil
 }
 
-// keysOf returns the keys that can decrypt a ticket of a realm: those of its service, encryption type and
+// keysOf returns the keys that can decrypt a ticket: same realm, service, encryption type and
 // version. A ticket without a version can have any.
 func keysOf(keys []serviceKey, q *smbauth.KerberosRequest) (fitting []types.EncryptionKey, err error) {
 	named := false

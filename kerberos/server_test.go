@@ -313,7 +313,7 @@ func TestVersionsOfKeys(t *testing.T) {
 }
 
 // A keytab must have a key that can be used. Errors have no content of it.
-func TestKeytabs(t *testing.T) {
+func TestKeytabWithoutUsableKeyIsRefused(t *testing.T) {
 	with := func(entries ...string) []byte {
 		d := newKDC(t)
 		d.kt.Entries = nil
