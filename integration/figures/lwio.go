@@ -123,6 +123,8 @@ type bench struct {
 	Paged  bool   // in the paged file
 	Timed  bool   // time each operation, even of several in flight
 	Bin    string // the lwio to run; "" for the checkout's
+
+	Encrypted bool // the client requires encryption
 }
 
 // timed reports whether each operation is timed.
@@ -163,6 +165,9 @@ func (j bench) Run(ctx context.Context, l *measure.Lab) (measure.Sample, error) 
 			return nil, err
 		}
 		name, pid = s.At+"/"+filepath.Base(name), s.PID()
+		if j.Encrypted {
+			name += "?encryption=required"
+		}
 	}
 	f := append(j.flags(l), "--ramp-time", (l.Runtime / 8).String(), "--server-pid", strconv.Itoa(pid))
 	if !j.timed() {

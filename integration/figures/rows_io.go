@@ -30,6 +30,7 @@ func (j bench) noCRC() bench            { j.NoCRC = true; return j }
 func (j bench) paged() bench            { j.Paged = true; return j }
 func (j bench) oneCore() bench          { j.Shared = true; return j }
 func (j bench) by(engine string) bench  { j.Engine = engine; return j }
+func (j bench) encrypted() bench        { j.Encrypted = true; return j }
 func (j bench) burst() bench            { j.Burst = true; return j }
 func (j bench) connections(n int) bench { j.Conns, j.Depth = n, 4; return j }
 func (j bench) nbd() fio                { return fio{j.RW, j.Size, j.Depth, j.Paged} }
@@ -84,6 +85,10 @@ var ioRows = []measure.Row{
 		{Name: "iwarp, CRC on", Job: largeOf4.via(viaIWARP, adaptive).by("sync")},
 		{Name: "SMB alone", Job: largeOf4.via(viaSMB, "").by("sync")},
 	}},
+
+	protection("protection-1m", "protection: 1 MiB reads, 8 in flight", large),
+	protection("protection-4k-1", "protection: 4 KiB random reads, one at a time", single),
+	protection("protection-4k-32", "protection: 4 KiB random reads, 32 in flight", deep),
 
 	{Name: "mixed-4k", Title: "4 KiB random reads and writes, half each, 32 in flight, to the file of pages", Subjects: []measure.Subject{
 		{Name: "local", Job: deep.local().mixed().paged()},
@@ -190,6 +195,17 @@ var ioRows = []measure.Row{
 		under(0, measure.ServerMemory, idleMemory), under(0, measure.TotalMemory, idleTotal),
 		under(1, measure.ServerMemory, idleMemory), under(1, measure.TotalMemory, idleTotal),
 	}},
+}
+
+// protection is a row of SMB and iWARP, without encryption and with it.
+func protection(name, title string, j bench) measure.Row {
+	return measure.Row{Name: name, Title: title, Subjects: []measure.Subject{
+		{Name: "AES-128-GCM of the standard library, one side", Job: aead{j.Size, j.Depth}},
+		{Name: "SMB alone, signed", Job: j.via(viaSMB, "")},
+		{Name: "SMB alone, encrypted", Job: j.via(viaSMB, "").encrypted()},
+		{Name: "iwarp, CRC on, plain", Job: j.via(viaIWARP, adaptive)},
+		{Name: "iwarp, CRC on, sealed", Job: j.via(viaIWARP, adaptive).encrypted()},
+	}}
 }
 
 // writes is a row of small writes. No write over a network is faster than a local one.
