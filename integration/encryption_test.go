@@ -2,14 +2,17 @@ package integration
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"lwio/integration/internal/wiretap"
 	"lwio/integration/samba"
@@ -122,5 +125,59 @@ func TestSmbclientEncrypts(t *testing.T) {
 	s := serve(t, t.TempDir(), "--encryption", "off")
 	if out, err := smbclient(t, s.host, s.port, "data", s.user, s.password, "ls", "--client-protection=encrypt"); err == nil {
 		t.Errorf("a client that demands encryption works without:\n%s", out)
+	}
+}
+
+// encryptedTorture are tests of smbtorture with encrypted messages, by suite.
+var encryptedTorture = map[string][]tortureTest{
+	"session": {
+		{name: "encryption-aes-128-ccm", fails: "oplock_level was 0", why: noOplocks},
+		{name: "encryption-aes-128-gcm", fails: "oplock_level was 0", why: noOplocks},
+		{name: "encryption-aes-256-ccm", fails: "oplock_level was 0", why: noOplocks},
+		{name: "encryption-aes-256-gcm", fails: "oplock_level was 0", why: noOplocks},
+	},
+	"connect": {{name: "connect", fails: "NT_STATUS_CONNECTION_DISCONNECTED", why: noSession}},
+	"rw":      {{name: "rw1"}, {name: "rw2"}},
+	"read":    {{name: "eof"}},
+	"dir":     {{name: "find"}},
+	"lock": {
+		{name: "async"}, {name: "cancel"}, {name: "range"},
+		{name: "cancel-logoff", fails: "NT_STATUS_CONNECTION_DISCONNECTED", why: noSession},
+	},
+	"compound": {
+		{name: "related2"}, {name: "unrelated1"}, {name: "create-write-close"},
+		{
+			name: "invalid2", fails: "NT_STATUS_CONNECTION_DISCONNECTED",
+			why: "[MS-SMB2 3.3.5.2.1.1] ends a connection with a request of another session than the session that encrypted the message",
+		},
+	},
+}
+
+// Reasons for results of encryptedTorture.
+const (
+	noOplocks = "the test begins with a batch oplock, and there are no oplocks"
+	noSession = "[MS-SMB2 3.3.5.2.1.1] ends a connection with a message encrypted by a session that is gone; smbd does so too"
+)
+
+// TestSmbtortureTestsHaveTheirResultsEncrypted runs Samba's tests against our server with encrypted
+// messages.
+//
+// Source: [MS-SMB2 3.3.5.2.1.1]
+func TestSmbtortureTestsHaveTheirResultsEncrypted(t *testing.T) {
+	need(t, "smbtorture")
+	s := serve(t, t.TempDir(), "--encryption", "required")
+	for suite, tests := range encryptedTorture {
+		for _, x := range tests {
+			t.Run(suite+"/"+x.name, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+				defer cancel()
+				full := strings.TrimSuffix("smb2."+suite+"."+x.name, ".connect")
+				out, _ := exec.CommandContext(ctx, "smbtorture", "//"+s.host+"/data", "-p", s.port, "-U", s.user+"%"+s.password,
+					"--client-protection=encrypt", full).CombinedOutput()
+				if err := x.judge(string(out)); err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+			})
+		}
 	}
 }
