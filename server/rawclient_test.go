@@ -175,17 +175,20 @@ func (c *rawClient) poll(wanted func(*rdma.Result) bool) bool {
 			c.t.Fatalf("nothing came: %v", err)
 		}
 	}
-	r := &rs[0]
-	if r.Status != rdma.StatusSuccess {
+	c.take(&rs[0])
+	return c.lost != nil || wanted(&rs[0])
+}
+
+// take handles a completion.
+func (c *rawClient) take(r *rdma.Result) {
+	c.t.Helper()
+	switch {
+	case r.Status != rdma.StatusSuccess:
 		c.lost = r.Status
-		return true
-	}
-	if r.Op == rdma.OpReceive && r.HasImmediate {
+	case r.Op == rdma.OpReceive && r.HasImmediate:
 		c.immediates = append(c.immediates, r.Immediate)
 		c.postReply(r.ID)
-		return wanted(r)
-	}
-	if r.Op == rdma.OpReceive {
+	case r.Op == rdma.OpReceive:
 		b := c.replies.Bytes()[r.ID*sealedAnswerSize:][:r.Bytes]
 		if c.opener != nil {
 			var d seal.Descriptor
@@ -202,7 +205,6 @@ func (c *rawClient) poll(wanted func(*rdma.Result) bool) bool {
 		c.got = append(c.got, s)
 		c.postReply(r.ID)
 	}
-	return wanted(r)
 }
 
 // send sends a message with the next cookie and sequence, and returns the

@@ -218,28 +218,3 @@ func TestInvalidNegotiationIsRefused(t *testing.T) {
 		})
 	}
 }
-
-// FuzzStream sends random messages after the negotiation: the stream goes on or ends, and
-// closes in time.
-func FuzzStream(f *testing.F) {
-	for _, g := range golden {
-		m := g.m
-		m.Sequence = 1
-		f.Add(m.AppendTo(nil), []byte{})
-		m2 := m
-		m2.Sequence = 2
-		f.Add(m.AppendTo(nil), m2.AppendTo(nil))
-	}
-	f.Fuzz(func(t *testing.T, first, second []byte) {
-		if len(first) > rawSize || len(second) > rawSize {
-			return
-		}
-		s, r := greeted(t, fabrics()[0], Config{Linger: 50 * time.Millisecond}, true)
-		done := make(chan error, 1)
-		go func() { done <- outcome(s) }()
-		r.sendBytes(first)
-		r.sendBytes(second)
-		r.sock.Close()
-		<-done
-	})
-}
