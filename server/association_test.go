@@ -174,6 +174,13 @@ func TestNegotiateNamesConfiguredAddresses(t *testing.T) {
 	if len(resp.Providers) != 1 || len(resp.Providers[0].Instances) != 3 {
 		t.Fatalf("%+v", resp.Providers)
 	}
+	all := 0
+	for _, f := range v.e.fabrics {
+		all += len(f.buffers.bytes)
+	}
+	if all > DefaultReadBufferBytes {
+		t.Errorf("the addresses have %d bytes of buffers together", all)
+	}
 	for i, want := range []netip.Addr{loopback, netip.MustParseAddr("127.0.0.2"), {}} {
 		in := resp.Providers[0].Instances[i]
 		at := loopback

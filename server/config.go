@@ -162,9 +162,10 @@ type Limits struct {
 	// MaxRdmaWindowSize bounds the data of one read, in bytes. Default 512 KiB, clamped to
 	// 64 KiB..8 MiB. [OP-60]
 	MaxRdmaWindowSize int
-	// ReadBufferBytes is the size of the buffer pool for reads of each provider, in bytes.
-	// The connections of one user get at most three quarters of it. Default 64 MiB, at least four
-	// reads of the largest size.
+	// ReadBufferBytes is the size of the buffer pools for reads of each provider, in bytes. The
+	// addresses of a provider share it equally, and each has at least four reads of the
+	// largest size. The connections of one user get at most three quarters of a pool. Default
+	// 64 MiB.
 	ReadBufferBytes int
 	// SpinTime bounds the time for which a connection busy-polls for requests before it
 	// sleeps. At most half of the processors busy-poll at a time. Default 50 µs; negative for

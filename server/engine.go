@@ -160,7 +160,8 @@ func (e *engine) open(ctx context.Context, providers []rdma.Provider, ip netip.A
 	return opened, nil
 }
 
-// openProvider opens a provider at each address that it is to listen at.
+// openProvider opens a provider at each address that it is to listen at. The addresses share
+// Limits.ReadBufferBytes equally.
 func (e *engine) openProvider(ctx context.Context, p rdma.Provider, ip netip.Addr) ([]*fabric, error) {
 	at := e.rdmaListen
 	if len(at) == 0 {
@@ -171,7 +172,7 @@ func (e *engine) openProvider(ctx context.Context, p rdma.Provider, ip netip.Add
 	}
 	var opened []*fabric
 	for _, a := range at {
-		f, err := openFabric(ctx, p, a, &e.limits)
+		f, err := openFabric(ctx, p, a, &e.limits, e.limits.ReadBufferBytes/len(at))
 		if err != nil {
 			closeAll(opened)
 			return nil, err

@@ -29,18 +29,19 @@ type fabric struct {
 	immediate bool
 }
 
-// openFabric opens a provider and listens at an address. Port 0 means a free port. An address that
-// is not valid is for a fabric without IP addresses, which listens at a name of its choice.
-func openFabric(ctx context.Context, p rdma.Provider, at netip.AddrPort, l *Limits) (*fabric, error) {
+// openFabric opens a provider and listens at an address, with a buffer pool of readBuffers bytes.
+// Port 0 means a free port. An address that is not valid is for a fabric without IP addresses,
+// which listens at a name of its choice.
+func openFabric(ctx context.Context, p rdma.Provider, at netip.AddrPort, l *Limits, readBuffers int) (*fabric, error) {
 	f := &fabric{name: p.Name()}
-	if err := f.open(ctx, p, at, l); err != nil {
+	if err := f.open(ctx, p, at, l, readBuffers); err != nil {
 		f.close()
 		return nil, fmt.Errorf("server: listen on %s: %w", f.name, err)
 	}
 	return f, nil
 }
 
-func (f *fabric) open(ctx context.Context, p rdma.Provider, at netip.AddrPort, l *Limits) (err error) {
+func (f *fabric) open(ctx context.Context, p rdma.Provider, at netip.AddrPort, l *Limits, readBuffers int) (err error) {
 	if f.adapter, err = p.OpenAdapter(ctx, at.Addr()); err != nil {
 		return err
 	}
@@ -52,7 +53,7 @@ func (f *fabric) open(ctx context.Context, p rdma.Provider, at netip.AddrPort, l
 		return fmt.Errorf("private data of %d bytes: %w", wire.ConnectionStartSize, errors.ErrUnsupported)
 	}
 	f.layout = newLayout(l, f.info)
-	if f.buffers, err = newBufferPool(ctx, f.adapter, l.ReadBufferBytes, l.MaxRdmaWindowSize); err != nil {
+	if f.buffers, err = newBufferPool(ctx, f.adapter, readBuffers, l.MaxRdmaWindowSize); err != nil {
 		return err
 	}
 	if f.listener, err = rdma.Listen(ctx, f.adapter, rdma.Addr{Fabric: f.name, AddrPort: at}, 0); err != nil {
