@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"lwio/integration/internal/port"
@@ -110,6 +111,7 @@ func (s *Server) start(smbd, dir string, global []string) error {
 		return fmt.Errorf("samba: smbpasswd: %w: %s", err, out)
 	}
 	cmd := exec.Command(smbd, "--foreground", "--no-process-group", "-s", conf)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // Stop ends the children of smbd by their group
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("samba: %w", err)
 	}
@@ -140,14 +142,25 @@ func (s *Server) wait() error {
 	}
 }
 
-// Stop ends smbd and removes its state. It may be called more than once.
+// Stop ends smbd with its children and removes its state. It may be called more than once.
 func (s *Server) Stop() error {
 	if s.cmd != nil {
 		_ = s.cmd.Process.Signal(os.Interrupt)
 		timer := time.AfterFunc(stopTime, func() { _ = s.cmd.Process.Kill() })
 		<-s.ended
 		timer.Stop()
+		_ = syscall.Kill(-s.Pid, syscall.SIGKILL) // children outlive their parent, and write the log
 	}
 	s.port.Close()
-	return os.RemoveAll(s.state)
+	return s.removeState()
+}
+
+// removeState removes the directory of the state. A child of smbd that has a signal, but has not ended,
+// can still create a file there.
+func (s *Server) removeState() error {
+	for end := time.Now().Add(stopTime); ; time.Sleep(10 * time.Millisecond) {
+		if err := os.RemoveAll(s.state); err == nil || time.Now().After(end) {
+			return err
+		}
+	}
 }
