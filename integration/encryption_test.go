@@ -2,17 +2,14 @@ package integration
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"lwio/integration/internal/wiretap"
 	"lwio/integration/samba"
@@ -128,29 +125,23 @@ func TestSmbclientEncrypts(t *testing.T) {
 	}
 }
 
-// encryptedTorture are tests of smbtorture with encrypted messages, by suite.
-var encryptedTorture = map[string][]tortureTest{
-	"session": {
-		{name: "encryption-aes-128-ccm", fails: "oplock_level was 0", why: noOplocks},
-		{name: "encryption-aes-128-gcm", fails: "oplock_level was 0", why: noOplocks},
-		{name: "encryption-aes-256-ccm", fails: "oplock_level was 0", why: noOplocks},
-		{name: "encryption-aes-256-gcm", fails: "oplock_level was 0", why: noOplocks},
+// encryptedTorture are tests of smbtorture with encrypted messages.
+var encryptedTorture = []tortureSuite{
+	{name: "session", fails: []tortureFailure{{noOplocks, noOplock, []string{
+		"encryption-aes-128-ccm", "encryption-aes-128-gcm", "encryption-aes-256-ccm", "encryption-aes-256-gcm",
+	}}}},
+	{name: "connect", fails: []tortureFailure{{noSession, "NT_STATUS_CONNECTION_DISCONNECTED", []string{"connect"}}}},
+	{name: "rw", passes: []string{"rw1", "rw2"}},
+	{name: "read", passes: []string{"eof"}},
+	{name: "dir", passes: []string{"find"}},
+	{
+		name: "lock", passes: []string{"async", "cancel", "range"},
+		fails: []tortureFailure{{noSession, "NT_STATUS_CONNECTION_DISCONNECTED", []string{"cancel-logoff"}}},
 	},
-	"connect": {{name: "connect", fails: "NT_STATUS_CONNECTION_DISCONNECTED", why: noSession}},
-	"rw":      {{name: "rw1"}, {name: "rw2"}},
-	"read":    {{name: "eof"}},
-	"dir":     {{name: "find"}},
-	"lock": {
-		{name: "async"}, {name: "cancel"}, {name: "range"},
-		{name: "cancel-logoff", fails: "NT_STATUS_CONNECTION_DISCONNECTED", why: noSession},
-	},
-	"compound": {
-		{name: "related2"}, {name: "unrelated1"}, {name: "create-write-close"},
-		{
-			name: "invalid2", fails: "NT_STATUS_CONNECTION_DISCONNECTED",
-			why: "[MS-SMB2 3.3.5.2.1.1] ends a connection with a request of another session than the session that encrypted the message",
-		},
-	},
+	{name: "compound", passes: []string{"related2", "unrelated1", "create-write-close"}, fails: []tortureFailure{{
+		"[MS-SMB2 3.3.5.2.1.1] ends a connection with a request of another session than the session that encrypted the message",
+		"NT_STATUS_CONNECTION_DISCONNECTED", []string{"invalid2"},
+	}}},
 }
 
 // Reasons for results of encryptedTorture.
@@ -166,18 +157,13 @@ const (
 func TestSmbtortureTestsHaveTheirResultsEncrypted(t *testing.T) {
 	need(t, "smbtorture")
 	s := serve(t, t.TempDir(), "--encryption", "required")
-	for suite, tests := range encryptedTorture {
-		for _, x := range tests {
-			t.Run(suite+"/"+x.name, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-				defer cancel()
-				full := strings.TrimSuffix("smb2."+suite+"."+x.name, ".connect")
-				out, _ := exec.CommandContext(ctx, "smbtorture", "//"+s.host+"/data", "-p", s.port, "-U", s.user+"%"+s.password,
-					"--client-protection=encrypt", full).CombinedOutput()
-				if err := x.judge(string(out)); err != nil {
-					t.Errorf("%v\n%s", err, out)
-				}
-			})
-		}
+	for _, suite := range encryptedTorture {
+		t.Run(suite.name, func(t *testing.T) {
+			out := ""
+			for _, test := range suite.tests() { // a test may end the connection
+				out += s.torture(t, "encrypt", strings.TrimSuffix("smb2."+suite.name+"."+test, ".connect"))
+			}
+			suite.check(t, out)
+		})
 	}
 }

@@ -2,117 +2,239 @@ package integration
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// tortureTest is a test of smbtorture, with its result if it is not success.
-type tortureTest struct {
-	name string
-	// fails is the expectation that the test reports as missed; "" is success.
-	fails string
-	// why is the reason for the miss.
+// tortureSuite is a suite of smbtorture, with the result of each of its tests.
+type tortureSuite struct {
+	name   string
+	passes []string
+	fails  []tortureFailure
+	// skips are tests that skip themselves: they need a feature that the server does not offer,
+	// a bug of Windows Server 2008, a cluster, or Kerberos.
+	skips []string
+}
+
+// tortureFailure is a reason for which tests fail.
+type tortureFailure struct {
 	why string
+	// says is a part of the message of each of the tests.
+	says  string
+	tests []string
 }
 
-// lockTests are all tests of smb2.lock but four. "rw-none" and "ctdb-delrec-deadlock" skip
-// themselves: they test a bug of Windows Server 2008, and clusters.
-// "replay_smb3_specification_multi" skips itself because the server does not offer several
-// channels to a session. "replay_broken_windows" requires resilient handles, which the
-// server does not have.
-var lockTests = []tortureTest{
-	{name: "valid-request"},
-	{name: "rw-shared"},
-	{name: "rw-exclusive"},
-	{name: "auto-unlock"},
-	{name: "lock"},
-	{name: "async"},
-	{name: "cancel"},
-	{name: "cancel-tdis"},
-	{
-		name: "cancel-logoff", fails: "expected NT_STATUS_FILE_CLOSED",
-		why: "the session is looked for before the file, as [MS-SMB2 3.3.5.14] allows; the refusal of a session that is gone is not signed",
-	},
-	{name: "errorcode"},
-	{name: "zerobytelength"},
-	{name: "zerobyteread"},
-	{name: "unlock"},
-	{name: "multiple-unlock"},
-	{name: "stacking"},
-	{name: "contend"},
-	{name: "context"},
-	{name: "range"},
-	{name: "overlap"},
-	{name: "truncate"},
-	{
-		name: "replay_smb3_specification_durable", fails: "oplock_level was 0",
-		why: "there are no oplocks and no durable handles, and so nothing to replay",
-	},
+// noOplock is the message of a test that gets no oplock.
+const noOplock = "oplock_level was 0 (0x0), expected 9 (0x9)"
+
+// tortureSuites are the suites, with all their tests. Samba's own server fails the tests whose reason
+// names Samba, at the same place.
+var tortureSuites = []tortureSuite{
+	{name: "connect", passes: []string{"connect"}},
+	{name: "read", passes: []string{"eof", "position", "dir", "access"}, skips: []string{"bug14607"}},
+	{name: "rw", passes: []string{"rw1", "rw2"}, fails: []tortureFailure{
+		{"a file may be as long as the file system allows, which is more than on Windows", "status was NT_STATUS_OK, expected NT_STATUS_INVALID_PARAMETER", []string{"invalid"}},
+	}},
+	{name: "lock", passes: []string{
+		"valid-request", "rw-shared", "rw-exclusive", "auto-unlock", "lock", "async", "cancel", "cancel-tdis", "cancel-logoff", "errorcode",
+		"zerobytelength", "zerobyteread", "unlock", "multiple-unlock", "stacking", "contend", "context", "range", "overlap", "truncate",
+	}, fails: []tortureFailure{
+		{"there are no resilient handles", "NT_STATUS_INVALID_DEVICE_REQUEST", []string{"replay_broken_windows"}},
+		{"there are no oplocks and no durable handles, and so nothing to replay", noOplock, []string{"replay_smb3_specification_durable"}},
+	}, skips: []string{"rw-none", "replay_smb3_specification_multi", "ctdb-delrec-deadlock"}},
+	{name: "create", passes: []string{
+		"brlocked", "multi", "delete", "leading-slash", "impersonation", "mkdir-dup", "dir-alloc-size", "dosattr_tmp_dir",
+		"bench-path-contention-shared",
+	}, fails: []tortureFailure{
+		{"Windows refuses a value that Samba accepts too", "Incorrect status NT_STATUS_OK - should be NT_STATUS_INVALID_PARAMETER", []string{"gentest"}},
+		{"no space is allocated in advance", "Incorrect value for io.out.alloc_size", []string{"blob"}},
+		{"the preparation fails in the client: Samba too", "Incorrect status NT_STATUS_INVALID_PARAMETER", []string{"open"}},
+		{"access lists are not stored: Samba too", "smb2_util_verify_sd", []string{"aclfile", "acldir"}},
+		{"access lists are not stored", "NT_STATUS_NOT_SUPPORTED", []string{"nulldacl"}},
+		{"there are no quotas", "NT_STATUS_OBJECT_NAME_INVALID", []string{"quota-fake-file"}},
+	}},
+	{name: "dir", passes: []string{"find", "fixed", "many", "sorted", "large-files"}, fails: []tortureFailure{
+		{"the search fails in the client: Samba too", "NT_STATUS_INVALID_PARAMETER", []string{"one", "modify"}},
+	}, skips: []string{"file-index"}},
+	{name: "getinfo", passes: []string{"fsinfo", "qfs_buffercheck", "qsec_buffercheck", "granted"}, fails: []tortureFailure{
+		{"the preparation fails in the client: Samba too", "setup complex file", []string{"complex"}},
+		{"there are no extended attributes", "NT_STATUS_EAS_NOT_SUPPORTED", []string{"qfile_buffercheck", "getinfo_access"}},
+		{"names are case-sensitive", "NT_STATUS_OBJECT_NAME_NOT_FOUND", []string{"normalized"}},
+	}},
+	{name: "compound", passes: []string{
+		"related1", "related2", "related3", "related5", "related6", "related8", "related9", "unrelated1", "invalid1", "invalid2",
+		"invalid3", "invalid4", "compound-break", "create-write-close",
+	}, fails: []tortureFailure{
+		{"access lists are not stored: Samba too, a little later", "smb2_setinfo_file failed", []string{"related4", "related7"}},
+		{"there is no change notification", "NT_STATUS_NOT_SUPPORTED", []string{"interim1", "interim2"}},
+		{"there are no streams: Samba too", "NT_STATUS_OBJECT_NAME_INVALID", []string{"compound-padding"}},
+	}},
+	{name: "compound_async", passes: []string{"flush_close", "flush_flush"}},
+	{name: "credits", passes: []string{"session_setup_credits_granted", "single_req_credits_granted", "skipped_mid"}},
+	{name: "tcon", passes: []string{"tcon"}},
+	{name: "rename", passes: []string{
+		"simple", "simple_nodelete", "no_sharing", "share_delete_and_delete_access", "no_share_delete_but_delete_access",
+		"share_delete_no_delete_access", "no_share_delete_no_delete_access", "msword", "rename_dir_openfile", "rename_dir_bench",
+		"close-full-information",
+	}},
+	{name: "sharemode", passes: []string{"sharemode-access", "access-sharemode", "bug14375"}},
+	{name: "session", passes: []string{"two_logoff", "ntlmssp_bug14932"}, fails: []tortureFailure{
+		{"there are no oplocks", noOplock, []string{
+			"reconnect1", "reconnect2", "reauth1", "reauth2", "reauth3", "reauth4", "reauth5", "reauth6", "signing-hmac-sha-256",
+			"signing-aes-128-cmac", "signing-aes-128-gmac", "encryption-aes-128-ccm", "encryption-aes-128-gcm", "encryption-aes-256-ccm",
+			"encryption-aes-256-gcm",
+		}},
+		{"there are no oplocks, and a session has one connection", noOplock, bindTests},
+	}, skips: []string{
+		"expire1n", "expire1s", "expire1e", "expire2s", "expire2e", "expire_disconnect", "bind1", "bind2", "bind_invalid_auth",
+		"bind_different_user",
+	}},
 }
 
-// tortureResult is the last line of smbtorture about a test.
-var tortureResult = regexp.MustCompile(`(?m)^(success|failure|skip|error): (\S+)`)
-
-// judge compares the output of smbtorture with the expectation of a test.
-func (c *tortureTest) judge(out string) error {
-	m := tortureResult.FindStringSubmatch(out)
-	switch {
-	case m == nil || m[2] != c.name:
-		return errors.New("it says nothing of the test")
-	case c.fails == "" && m[1] != "success":
-		return fmt.Errorf("%s", m[1])
-	case c.fails != "" && m[1] == "success":
-		return fmt.Errorf("success, where %s is expected: %s", c.fails, c.why)
-	case c.fails != "" && (m[1] != "failure" || !strings.Contains(out, c.fails)):
-		return fmt.Errorf("%s, which is not that: %s", m[1], c.fails)
+// bindTests are the tests of smb2.session that bind a session to a second connection.
+var bindTests = func() (names []string) {
+	pairs := "2to3 3to2 3to3 3encGtoC 3signCtoH 3signCtoG 3signHtoC 3signHtoG 3signGtoC 3signGtoH " +
+		"3sneGtoC 3sneGtoH 3sneCtoG 3sneHtoG 3signC30toG 3signH2XtoG 3signGtoC30 3signGtoH2X 210"
+	for _, pair := range strings.Fields(pairs) {
+		names = append(names, "bind_negative_smb"+pair+"s", "bind_negative_smb"+pair+"d")
 	}
-	return nil
-}
+	return append(names, "bind_negative_smb202")
+}()
 
-// TestSmbtortureLockTestsHaveTheirResults runs Samba's tests of byte-range locks against our server.
+// ioctlTests are the tests of smb2.ioctl for the control codes that the server offers. Its other
+// tests are of copies within the server, sparse and compressed files, streams and network interfaces.
+var ioctlTests = tortureSuite{name: "ioctl", passes: []string{"req_resume_key", "req_two_resume_keys"}}
+
+// findTests are the tests of smb2.compound_find without the one that asks for more than the
+// negotiated size.
+var findTests = tortureSuite{name: "compound_find", passes: []string{"compound_find_related", "compound_find_unrelated"}}
+
+// Samba's tests of SMB have the expected results against our server. smbtorture runs each suite to its
+// end, and the server serves all of them.
 //
-// Source: [MS-SMB2 3.3.5.14]
-func TestSmbtortureLockTestsHaveTheirResults(t *testing.T) {
+// Source: [MS-SMB2 3.3.5]
+func TestSmbtortureSuitesHaveTheirResults(t *testing.T) {
 	need(t, "smbtorture")
 	s := serve(t, t.TempDir())
-	for _, c := range lockTests {
-		t.Run(c.name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-			defer cancel()
-			out, _ := exec.CommandContext(ctx, "smbtorture", "//"+s.host+"/data", "-p", s.port, "-U", s.user+"%"+s.password,
-				"--client-protection=sign", "--option=client signing=required", "smb2.lock."+c.name).CombinedOutput()
-			if err := c.judge(string(out)); err != nil {
-				t.Errorf("%v\n%s", err, out)
+	for _, suite := range tortureSuites {
+		t.Run(suite.name, func(t *testing.T) { suite.check(t, s.torture(t, "sign", "smb2."+suite.name)) })
+	}
+	for _, part := range []tortureSuite{ioctlTests, findTests} {
+		t.Run(part.name, func(t *testing.T) {
+			var names []string
+			for _, test := range part.tests() {
+				names = append(names, "smb2."+part.name+"."+test)
 			}
+			part.check(t, s.torture(t, "sign", names...))
 		})
 	}
 }
 
-// A result other than the expected one fails a test.
-func TestTortureJudgeFailsOtherResults(t *testing.T) {
-	good, bad := tortureTest{name: "a"}, tortureTest{name: "a", fails: "was 0", why: "it is"}
+// torture runs tests of smbtorture and returns its output. protection is "sign" or "encrypt".
+func (s *lwioServer) torture(t *testing.T, protection string, names ...string) string {
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+	defer cancel()
+	args := append([]string{
+		"//" + s.host + "/data", "-p", s.port, "-U", s.user + "%" + s.password, "--client-protection=" + protection, "--option=client signing=required",
+	}, names...)
+	out, _ := exec.CommandContext(ctx, "smbtorture", args...).CombinedOutput() // the exit status repeats failures
+	return string(out)
+}
+
+// tests returns the tests that do not skip themselves.
+func (s *tortureSuite) tests() []string {
+	list := slices.Clone(s.passes)
+	for _, f := range s.fails {
+		list = append(list, f.tests...)
+	}
+	return list
+}
+
+// check reports each result in the output that differs from the expected one.
+func (s *tortureSuite) check(t *testing.T, out string) {
+	t.Helper()
+	for _, problem := range s.judge(out) {
+		t.Error(problem)
+	}
+	if t.Failed() {
+		t.Log(out)
+	}
+}
+
+// tortureResult is the line of smbtorture with the result of a test.
+var tortureResult = regexp.MustCompile(`(?m)^(success|failure|skip|error): (\S+)`)
+
+// judge compares an output with the expected results. Every test of the suite has one.
+func (s *tortureSuite) judge(out string) (problems []string) {
+	type result struct{ verdict, message string }
+	results := make(map[string]result)
+	at := tortureResult.FindAllStringSubmatchIndex(out, -1)
+	for i, m := range at {
+		end := len(out)
+		if i+1 < len(at) {
+			end = at[i+1][0]
+		}
+		message, _, _ := strings.Cut(out[m[1]:end], "\ntest: ")
+		results[out[m[4]:m[5]]] = result{out[m[2]:m[3]], message}
+	}
+	expect := func(test, verdict, says, why string) {
+		r, ok := results[test]
+		delete(results, test)
+		switch {
+		case !ok:
+			problems = append(problems, test+": no result")
+		case r.verdict != verdict || !strings.Contains(r.message, says):
+			problems = append(problems, fmt.Sprintf("%s: %s%s\nexpected %s %q %s", test, r.verdict, r.message, verdict, says, why))
+		}
+	}
+	for _, test := range s.passes {
+		expect(test, "success", "", "")
+	}
+	for _, f := range s.fails {
+		for _, test := range f.tests {
+			expect(test, "failure", f.says, "because "+f.why)
+		}
+	}
+	for _, test := range s.skips {
+		expect(test, "skip", "", "")
+	}
+	for test, r := range results {
+		problems = append(problems, fmt.Sprintf("%s: %s, which the table does not have", test, r.verdict))
+	}
+	slices.Sort(problems)
+	return problems
+}
+
+// A result other than the expected one, a missing one and an unknown one are problems.
+func TestTortureJudgeReportsOtherResults(t *testing.T) {
+	suite := tortureSuite{
+		passes: []string{"good"}, fails: []tortureFailure{{"it is", "was 0", []string{"bad"}}}, skips: []string{"left"},
+	}
+	const good, bad, left = "test: good\nsuccess: good\n", "test: bad\nfailure: bad [\nx was 0\n]\n", "test: left\nskip: left [\nno\n]\n"
 	for _, c := range []struct {
-		test tortureTest
-		out  string
-		ok   bool
+		out      string
+		problems int
 	}{
-		{good, "test: a\nsuccess: a\n", true},
-		{good, "test: a\nfailure: a [\nx was 0\n]\n", false},
-		{good, "test: a\nskip: a [\n", false},
-		{good, "success: b\n", false},
-		{good, "", false},
-		{bad, "failure: a [\nx was 0\n]\n", true},
-		{bad, "failure: a [\nx was 1\n]\n", false},
-		{bad, "success: a\n", false},
-		{bad, "skip: a [\nwas 0", false},
+		{good + bad + left, 0},
+		{left + bad + good, 0},
+		{"", 3},
+		{good + bad, 1},
+		{bad + left + "test: good\nfailure: good [\nwas 0\n]\n", 1},
+		{good + left + "test: bad\nfailure: bad [\nwas 1\n]\n", 1},
+		{good + left + "test: bad\nfailure: bad [\nwas 1\n]\ntest: was 0\n", 1},
+		{good + left + "test: bad\nsuccess: bad\n", 1},
+		{good + left + "test: bad\nskip: bad [\nwas 0\n]\n", 1},
+		{good + bad + left + "test: new\nsuccess: new\n", 1},
+		{good + bad + "test: left\nsuccess: left\n", 1},
+		{good + bad + "test: left\n", 1},
 	} {
-		if err := c.test.judge(c.out); (err == nil) != c.ok {
-			t.Errorf("%+v, %q: %v", c.test, c.out, err)
+		if got := suite.judge(c.out); len(got) != c.problems {
+			t.Errorf("%q: %q", c.out, got)
 		}
 	}
 }
