@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/jcmturner/gokrb5/v8/client"
@@ -87,8 +89,12 @@ func (c *Client) ticket(ctx context.Context, cr smbauth.KerberosCredentials) (*s
 	if name == "" {
 		name = DefaultConfigFile
 	}
-	cfg, err := config.Load(name)
+	text, err := os.ReadFile(name)
 	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	cfg, err := config.NewFromString(string(text))
+	if ignored := new(config.UnsupportedDirective); err != nil && (cfg == nil || !errors.As(err, ignored)) {
 		return nil, fmt.Errorf("configuration %s: %w", name, err)
 	}
 	cfg.LibDefaults.DefaultTGSEnctypeIDs = aesTypes
@@ -133,9 +139,9 @@ func (c *Client) fromCache(ctx context.Context, cfg *config.Config, cr smbauth.K
 	if c.CacheFile == "" {
 		return nil, errors.New("neither a password nor a credential cache")
 	}
-	cache, err := credentials.LoadCCache(c.CacheFile)
+	cache, err := readCache(c.CacheFile)
 	if err != nil {
-		return nil, fmt.Errorf("credential cache %s: %w", c.CacheFile, err)
+		return nil, fmt.Errorf("credential cache: %w", err)
 	}
 	user, realm := cache.GetClientPrincipalName(), cache.GetClientRealm()
 	name := user.PrincipalNameString()
@@ -159,6 +165,22 @@ func (c *Client) fromCache(ctx context.Context, cfg *config.Config, cr smbauth.K
 	}
 	defer cl.Destroy()
 	return tgt.exchange(ctx, cl, cfg, target)
+}
+
+// readCache reads a credential cache.
+func readCache(name string) (cache *credentials.CCache, err error) {
+	content, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if recover() != nil {
+			cache, err = nil, fmt.Errorf("%s: damaged, or no credential cache", name)
+		}
+	}()
+	cache = new(credentials.CCache)
+	// The library reads beyond the length, up to the capacity, and panics there.
+	return cache, cache.Unmarshal(slices.Clip(content))
 }
 
 // cached returns the valid ticket for a service in a credential cache; nil if there is none.

@@ -42,6 +42,9 @@ rdma-listen = ["10.1.0.1:5445", "10.2.0.1:5445"]
 provider = ["iwarp", "shm"]
 encryption = "required"
 insecure-network = true
+keytab = "/etc/lwio/keytab"
+realm = "EXAMPLE.COM"
+require-kerberos = true
 
 [[share]]
 name = "data"
@@ -67,6 +70,7 @@ func TestReadReturnsAllSettings(t *testing.T) {
 	want := &File{
 		Users: filepath.Join(dir, "users"), Listen: Address{"[::]:4450"}, RDMAListen: []RDMAAddress{{"10.1.0.1:5445"}, {"10.2.0.1:5445"}},
 		Provider: []string{"iwarp", "shm"}, Encryption: ServerEncryption{"required"}, InsecureNetwork: true,
+		Keytab: "/etc/lwio/keytab", Realm: "EXAMPLE.COM", RequireKerberos: true,
 		Shares: []Share{
 			{Name: "data", Path: filepath.Join(dir, "sub", "data"), Read: users("*"), Write: users("alice", "Bob")},
 			{Name: "archive", Path: "/srv/archive", ReadOnly: true, Write: users("alice"), Encryption: Encryption{required: true}},
@@ -146,6 +150,8 @@ func TestRestartNamesChangedKeys(t *testing.T) {
 		{`"10.1.0.1:5445", `, "", []string{"rdma-listen"}},
 		{`"iwarp", "shm"`, `"shm", "iwarp"`, []string{"provider"}},
 		{"encryption = \"required\"\ninsecure-network = true", "", []string{"encryption", "insecure-network"}},
+		{`"/etc/lwio/keytab"`, `"other"`, []string{"keytab"}},
+		{"realm = \"EXAMPLE.COM\"\nrequire-kerberos = true", "", []string{"realm", "require-kerberos"}},
 	} {
 		next, err := Read(put(t, strings.Replace(whole, c.from, c.to, 1)))
 		if err != nil {

@@ -34,6 +34,27 @@ func put(t *testing.T, content string) string {
 	return name
 }
 
+// A user without a password keeps its line, and has the hash with which no user can log on by NTLM.
+func TestUserWithoutPasswordIsKept(t *testing.T) {
+	name := put(t, "alice:{KERBEROS}\n"+hashLine("bob", "b")+"\n")
+	if err := Change(name, func(f *File) error { f.Set(User{Name: "carol", NTHash: NoPassword}); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Read(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{"ALICE", "carol"} {
+		if _, hash, ok := f.Lookup("", user); !ok || hash != server.NTHash("") {
+			t.Errorf("%s: %x, %t", user, hash, ok)
+		}
+	}
+	text, err := os.ReadFile(name)
+	if want := "alice:{KERBEROS}\n" + hashLine("bob", "b") + "\ncarol:{KERBEROS}\n"; err != nil || string(text) != want {
+		t.Errorf("%q, %v, want %q", text, err, want)
+	}
+}
+
 // Each valid line is a user, and each invalid one is named by its number without its content.
 func TestReadChecksEachLine(t *testing.T) {
 	long := strings.Repeat("n", maxName)
@@ -47,6 +68,7 @@ func TestReadChecksEachLine(t *testing.T) {
 		{"upper case digits", strings.ToUpper(hashLine("alice", "a")), []string{"ALICE"}, ""},
 		{"plain, with a colon", "alice:a:b\n", []string{"alice"}, ""},
 		{"comments and empty lines", "# users\n\n" + hashLine("alice", "a") + "\n#bob:x\n", []string{"alice"}, ""},
+		{"without a password", "alice:{KERBEROS}\n", []string{"alice"}, ""},
 		{"no users", "", nil, ""},
 		{"longest name", long + ":x\n", []string{long}, ""},
 		{"name in two alphabets", "Ærøskøbing:x\n", []string{"Ærøskøbing"}, ""},
