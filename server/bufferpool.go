@@ -294,13 +294,6 @@ func (p *bufferPool) usage(sum *account.Usage) {
 	}
 }
 
-// left returns the free bytes.
-func (p *bufferPool) left() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.spare
-}
-
 // memory returns the block of o.
 func (p *bufferPool) memory(o *op) []byte {
 	at := int(o.block) * blockUnit

@@ -274,7 +274,9 @@ func (s *Server) Stats() Stats {
 }
 
 // Usage returns the charged memory of messages and sessions, and the connections of users.
-func (s *Server) Usage() (memory, connections account.Usage) { return s.memory.Usage(), s.users.Usage() }
+func (s *Server) Usage() (memory, connections account.Usage) {
+	return s.memory.Usage(), s.users.Usage()
+}
 
 // addSession adds a session under a new random id.
 func (s *Server) addSession(ss *Session) {
