@@ -226,6 +226,7 @@ func TestDialerWithoutProofIsNotAccepted(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := s.Start(t.Context(), true); err == nil {
+			_ = s.SetReadDeadline(time.Now().Add(patience))
 			_, err = s.Read(make([]byte, 1))
 			wantIs(t, err, syscall.ECONNRESET)
 		}
