@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"lwio/internal/account"
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/vfs"
@@ -55,7 +56,6 @@ func FuzzConnection(f *testing.F) {
 		v := envs[kind.on]
 		v.in(t)
 		v.sess = newFakeSession(1)
-		free := v.freeMemory()
 		l := &liveClient{file: v.file("f", content(100_000))}
 		n := v.negotiate(v.sess)
 		l.rawClient = v.connect(n)
@@ -73,26 +73,19 @@ func FuzzConnection(f *testing.F) {
 		l.a.Close()
 		v.sess.end()
 		l.file.Close()
-		eventually(t, "the server holds nothing for the client", func() bool { return v.held(free) == "" })
+		for end := time.Now().Add(patience); v.held() != ""; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatalf("the server still holds %s", v.held())
+			}
+		}
 		if s := v.fs.Stats(); s.Opens != 0 || s.Locks != 0 || s.WaitingLocks != 0 || s.Stalled != 0 {
 			t.Fatalf("left: %+v", s)
 		}
 	})
 }
 
-// freeMemory returns the free memory of the buffer pools, in bytes.
-func (v *env) freeMemory() (n int) {
-	for _, f := range v.e.fabrics {
-		f.buffers.mu.Lock()
-		n += f.buffers.spare
-		f.buffers.mu.Unlock()
-	}
-	return n
-}
-
-// held names the resources that the server holds for clients; "" for none. free is the free memory of
-// the buffer pools without clients.
-func (v *env) held(free int) string {
+// held names the resources that the server holds for clients; "" for none.
+func (v *env) held() string {
 	e := v.e
 	s := e.count.snapshot()
 	switch {
@@ -102,17 +95,21 @@ func (v *env) held(free int) string {
 		return "connections that are counted"
 	case s.Files != 0:
 		return "registered files"
-	case e.credits.memory() != 0:
-		return "memory of credits"
-	case v.freeMemory() != free:
-		return "memory of the buffer pool"
+	}
+	for name, u := range map[string]account.Usage{
+		"connections of users": e.conns.users.Usage(), "memory of credits": e.credits.sum.Usage(),
+		"memory of reads": e.readUsage(), "registrations": e.registered.Usage(),
+	} {
+		if u.Held != 0 || u.Most != 0 {
+			return fmt.Sprintf("%s: %+v", name, u)
+		}
 	}
 	for _, f := range e.fabrics {
 		f.buffers.mu.Lock()
-		users := len(f.buffers.usages)
+		files, users := len(f.buffers.usages), len(f.buffers.users)
 		f.buffers.mu.Unlock()
-		if users != 0 {
-			return "files of the buffer pool"
+		if files != 0 || users != 0 {
+			return fmt.Sprintf("%d files and %d users of the buffer pool", files, users)
 		}
 	}
 	return ""
