@@ -53,7 +53,8 @@ func (r *router) dialRoute(ctx context.Context, rt route, to, from netip.AddrPor
 	if end, ok := ctx.Deadline(); ok {
 		limit = min(limit, time.Until(end)/2)
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	end := time.Now().Add(limit)
+	ctx, cancel := context.WithDeadline(ctx, end)
 	defer cancel()
 	name := rt.fabric.provider.Name()
 	svc, err := r.services.open(ctx, &rt.fabric, rt.local)
@@ -74,7 +75,7 @@ func (r *router) dialRoute(ctx context.Context, rt route, to, from netip.AddrPor
 		if c, err = r.dialEndpoint(ctx, svc, e, to, from, skipped); err == nil {
 			return c, nil
 		}
-		late := limit == r.cfg.HandshakeTimeout && errors.Is(ctx.Err(), context.DeadlineExceeded)
+		late := limit == r.cfg.HandshakeTimeout && !time.Now().Before(end) // ctx may end a moment later
 		if late || ctx.Err() == nil && errors.Is(err, ErrUnproven) {
 			r.unresponsive.add(e.at, r.cfg.RetryInterval)
 		}

@@ -407,8 +407,8 @@ func TestSecurity11Limits(t *testing.T) {
 		hosts.come <- nil
 		return theirs
 	}
-	gone := func(c net.Conn) bool {
-		_ = c.SetReadDeadline(softrdma.LongAgo)
+	gone := func(c net.Conn, by time.Time) bool {
+		_ = c.SetReadDeadline(by)
 		_, err := c.Read(make([]byte, 1))
 		return !netStatusIsTimeout(err)
 	}
@@ -417,13 +417,19 @@ func TestSecurity11Limits(t *testing.T) {
 	for range 20 {
 		flood = append(flood, arrive("192.0.2.66"))
 	}
-	for i, c := range flood {
-		if want := i < len(flood)-2; gone(c) != want {
-			t.Errorf("connection %d of the flood: gone %v", i, !want)
+	lost, stay := flood[:len(flood)-2], flood[len(flood)-2:]
+	for i, c := range lost {
+		if !gone(c, time.Now().Add(testTimeout)) {
+			t.Errorf("connection %d of the flood has a place", i)
+		}
+	}
+	for _, c := range stay {
+		if gone(c, softrdma.LongAgo) {
+			t.Error("a connection of the flood lost its place to no other")
 		}
 	}
 	for i, c := range honest {
-		if gone(c) {
+		if gone(c, softrdma.LongAgo) {
 			t.Errorf("host %d lost its place to another", i+1)
 		}
 	}
