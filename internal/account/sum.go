@@ -106,15 +106,13 @@ func (s *Sum) Take(user string, n int64, step Step) bool {
 //
 // Errors: the cause of ctx. Then nothing is taken.
 func (s *Sum) Wait(ctx context.Context, user string, n int64, step Step) error {
-	s.mu.Lock()
-	w := &waiter{user: user, n: n, step: step}
-	if s.fitsLocked(w) && !s.queuedLocked() {
-		s.addLocked(user, n, step)
-		s.mu.Unlock()
+	if s.Take(user, n, step) {
 		return nil
 	}
-	w.granted = make(chan struct{})
+	w := &waiter{user: user, n: n, step: step, granted: make(chan struct{})}
+	s.mu.Lock()
 	s.waiting = append(s.waiting, w)
+	s.grantLocked()
 	s.mu.Unlock()
 	select {
 	case <-w.granted:
