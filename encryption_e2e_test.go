@@ -73,7 +73,7 @@ func TestEncryptionOfClientAndServer(t *testing.T) {
 }
 
 // A client that requires encryption, or the server or the share of which does, seals its connection
-// over a provider that is not confidential. A server without encryption is refused over SMB and RDMA.
+// over a provider that is not confidential. A close of the client is none of the errors of the server.
 //
 // Source: [OP-114] [OP-114b]
 func TestRequiredEncryptionSealsRDMA(t *testing.T) {
@@ -88,6 +88,13 @@ func TestRequiredEncryptionSealsRDMA(t *testing.T) {
 				t.Errorf("%v: transport %v", e, tr)
 			}
 			roundTrip(t, c)
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		waitUntil(t, func() bool { return s.Server.Stats().Connections == 0 })
+		if st := s.Server.Stats(); st.Lost+st.Cut != 0 {
+			t.Errorf("%d connections are lost and %d cut after a close", st.Lost, st.Cut)
 		}
 	}
 }

@@ -200,11 +200,11 @@ func (a *authenticator) answer(o *op) error {
 // Fence ends the connection because the client has replaced it.
 func (c *conn) Fence() { c.cut(errFenced) }
 
-// EndSession ends the connection because its SMB session has ended. After a logoff, the end of the
-// connection by the client may arrive later.
+// EndSession ends the connection because its SMB session has ended. After a logoff, the end of a plain
+// connection by the client may arrive later. The last message of a sealed one comes before the logoff.
 func (c *conn) EndSession(loggedOff bool) {
 	if loggedOff {
-		c.cut(errClientLeft)
+		c.cut(errLoggedOff)
 		return
 	}
 	c.cut(errSessionEnded)

@@ -221,11 +221,14 @@ func (c *conn) report(cause error) {
 	switch {
 	case isOrderly(cause):
 		c.log.Debug("lwio: connection closed", "cause", cause)
-	case errors.Is(cause, errClientLeft):
+	case errors.Is(cause, errClientLeft), errors.Is(cause, errLoggedOff) && !c.sealing.on():
 		c.log.Info("lwio: client left")
 	case isViolation(cause):
 		c.engine.count.cut.Add(1)
 		c.engine.noise.Warn(c.log, "lwio: connection cut", "cause", cause)
+	case c.sealing.on():
+		c.engine.count.lost.Add(1)
+		c.engine.noise.Warn(c.log, "lwio: sealed connection lost", "cause", cause)
 	default:
 		c.engine.count.lost.Add(1)
 		c.log.Info("lwio: connection lost", "cause", cause)

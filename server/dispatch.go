@@ -99,6 +99,9 @@ func (c *conn) dispatch(o *op, replayed bool) error {
 	case wire.OpRegister:
 		c.files.register(o)
 	case wire.OpClose:
+		if c.sealing.on() && o.h.Fid == wire.NoFid {
+			return errClientLeft
+		}
 		c.files.close(o)
 	case wire.OpCancel:
 		c.files.cancel(o)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/seal"
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
@@ -350,7 +351,8 @@ type endedConnector struct {
 
 func (e endedConnector) Err() error { return e.err }
 
-// A post after the end of a connection does not change the cause of the end.
+// A post after the end of a connection does not change the cause of the end. A close on the network is the
+// client's on a plain connection after AUTH only.
 func TestLatePostKeepsCauseOfEnd(t *testing.T) {
 	late := fmt.Errorf("post send: %w", rdma.StatusConnectionInvalid)
 	aborted := fmt.Errorf("%w: %w", net.ErrClosed, syscall.ECONNABORTED)
@@ -362,10 +364,22 @@ func TestLatePostKeepsCauseOfEnd(t *testing.T) {
 		{errShutdown, net.ErrClosed, errShutdown},
 	} {
 		c := conn{connector: endedConnector{err: test.end}}
+		c.auth.passed = true
 		c.ctx, c.cancel = context.WithCancelCause(t.Context())
 		c.cut(test.cut)
 		if got := c.cause(); !errors.Is(got, test.want) || !errors.Is(test.want, got) {
 			t.Errorf("cut because of %v, ended by %v: %v", test.cut, test.end, got)
+		}
+		if !errors.Is(test.want, errClientLeft) {
+			continue
+		}
+		c.sealing.in = new(seal.Receiver)
+		if got := c.cause(); !errors.Is(got, errCutOff) {
+			t.Errorf("a sealed connection: %v", got)
+		}
+		c.auth.passed = false
+		if got := c.cause(); !errors.Is(got, errLeftEarly) {
+			t.Errorf("before AUTH: %v", got)
 		}
 	}
 }

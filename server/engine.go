@@ -11,6 +11,7 @@ import (
 
 	"lwio/internal/account"
 	"lwio/internal/ratelimit"
+	"lwio/internal/seal"
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/server/internal/association"
@@ -23,6 +24,7 @@ type engine struct {
 	log         *slog.Logger
 	immediate   bool // Config.ImmediateData
 	encryption  Encryption
+	keyLimit    uint64 // bytes that the key of a sealed connection seals
 	limits      Limits
 	count       counters
 	shares      shareTable
@@ -53,7 +55,10 @@ type engine struct {
 
 // newEngine makes an engine of a configuration with its defaults. The caller closes it.
 func newEngine(cfg *Config) *engine {
-	e := &engine{fs: cfg.FS, log: cfg.Logger, rdmaListen: cfg.RDMAListen, immediate: cfg.ImmediateData, encryption: cfg.Encryption, limits: cfg.Limits, born: time.Now()}
+	e := &engine{
+		fs: cfg.FS, log: cfg.Logger, rdmaListen: cfg.RDMAListen, immediate: cfg.ImmediateData, encryption: cfg.Encryption,
+		keyLimit: seal.MaxSealed, limits: cfg.Limits, born: time.Now(),
+	}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	e.association = association.New(association.Config{
 		ServerName: cfg.ServerName, Logger: cfg.Logger, AllowMD5: cfg.AllowMD5, ConnectionsPerKey: cfg.Limits.ConnectionsPerKey,

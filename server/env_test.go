@@ -59,6 +59,7 @@ func (s *fakeSession) ApplicationKey() [16]byte    { return s.app }
 func (s *fakeSession) Done() <-chan struct{}       { return s.done }
 func (s *fakeSession) LoggedOff() bool             { return s.left }
 func (s *fakeSession) Limiter() *ratelimit.Limiter { return s.pace }
+func (s *fakeSession) logOff()                     { s.left = true; s.end() }
 func (s *fakeSession) end()                        { s.once.Do(func() { close(s.done) }) }
 
 // providers returns the providers of the tests.

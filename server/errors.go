@@ -20,6 +20,9 @@ var (
 	errSessionEnded = errors.New("the SMB session has ended")
 	errFenced       = errors.New("the client replaced the connection")
 	errClientLeft   = errors.New("the client closed the connection")
+	errLoggedOff    = errors.New("the client logged off")
+	errLeftEarly    = errors.New("the client closed the connection before AUTH")
+	errCutOff       = errors.New("a sealed connection ended without the last message of the client: the client failed, or the connection was cut off on its path")
 	errViolation    = errors.New("protocol violation")
 	errInternal     = errors.New("internal error")
 	errShutdown     = fmt.Errorf("the server shuts down: %w", net.ErrClosed)
@@ -55,14 +58,20 @@ func (c *conn) lost(op rdma.Op, status rdma.Status) error {
 	return c.ended(fmt.Errorf("%s: %w", op, status))
 }
 
-// ended returns the cause of the end of the connection; err, if the connection has not ended.
+// ended returns the cause of the end of the connection; err, if the connection has not ended. Every
+// peer on the path can close a connection. So a close is the client's only if nothing is to be proven:
+// a client announces the end of a sealed connection by a message.
 func (c *conn) ended(err error) error {
 	end := c.connector.Err()
 	switch {
 	case end == nil:
 		return err
-	case errors.Is(end, net.ErrClosed) && !errors.Is(end, syscall.ECONNABORTED):
-		return errClientLeft
+	case !errors.Is(end, net.ErrClosed) || errors.Is(end, syscall.ECONNABORTED):
+		return end
+	case !c.auth.passed:
+		return errLeftEarly
+	case c.sealing.on():
+		return errCutOff
 	}
-	return end
+	return errClientLeft
 }

@@ -164,7 +164,7 @@ func (q *fuzzQueue) arrive(c *conn, msg []byte) (r rdma.Result, ok bool) {
 	entry := q.entries[0]
 	q.entries = q.entries[1:]
 	q.arrived++
-	n := copy(c.receives.header(entry), msg)
+	n := copy(c.receives.mem[int(entry)*c.receives.layout.header:][:c.receives.headerSize()], msg)
 	copy(c.receives.data(entry), msg[n:])
 	return rdma.Result{Op: rdma.OpReceive, ID: uint64(entry), Bytes: len(msg)}, true
 }

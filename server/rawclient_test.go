@@ -377,7 +377,7 @@ func (c *rawClient) tryAuth(n *negotiated, o authOptions) bool {
 	}
 	if p.Seal != 0 {
 		binding := c.binding()
-		c.sealer = seal.NewSender(wire.DeriveSealKey(n.authKey, wire.RoleClient, nonce, binding))
+		c.sealer = seal.NewSender(wire.DeriveSealKey(n.authKey, wire.RoleClient, nonce, binding), seal.MaxSealed)
 		c.opener = seal.NewReceiver(wire.DeriveSealKey(n.authKey, wire.RoleServer, nonce, binding))
 	}
 	c.params, c.sessionID, c.credits = p, *p.SessionID, int(p.Credits)

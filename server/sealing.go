@@ -42,7 +42,7 @@ func (c *conn) confidential() bool {
 
 // beginSealing makes the connection a sealed one, from the message after AUTH on. The answer to AUTH is plain.
 func (c *conn) beginSealing(client, server [seal.KeySize]byte) {
-	c.sealing.in, c.sealing.out = seal.NewReceiver(client), seal.NewSender(server)
+	c.sealing.in, c.sealing.out = seal.NewReceiver(client), seal.NewSender(server, c.engine.keyLimit)
 	c.receives.sealed = true
 	c.send.seal(c.sealing.out)
 }

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"lwio"
 	"lwio/internal/ntstatus"
 	"lwio/internal/seal"
 	"lwio/internal/wire"
@@ -220,5 +221,48 @@ func TestSealedDescriptorOfAnswerIsReset(t *testing.T) {
 		if d := c.data[len(c.data)-1]; d != (seal.Descriptor{}) {
 			t.Fatalf("the answer of a write has a descriptor of %d bytes", d.Length())
 		}
+	}
+}
+
+// A client ends a sealed connection by a message. A connection that ends without it, on the network or by a
+// logoff, counts as lost.
+//
+// Source: [OP-114b]
+func TestEndOfSealedConnectionIsProven(t *testing.T) {
+	for name, tt := range map[string]struct {
+		end  func(c *rawClient)
+		lost int64
+	}{
+		"message": {func(c *rawClient) { c.send(controlHeader(wire.OpClose, wire.NoFid), nil) }, 0},
+		"close":   {func(c *rawClient) { c.connector.Close() }, 1},
+		"logoff":  {func(c *rawClient) { c.v.sess.logOff() }, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := newEnv(t, envConfig{})
+			tt.end(v.sealedClient())
+			eventually(t, "the connection is gone", v.deserted)
+			if lost, cut := v.e.count.lost.Load(), v.e.count.cut.Load(); int64(lost) != tt.lost || cut != 0 {
+				t.Errorf("%d connections are lost, %d cut", lost, cut)
+			}
+		})
+	}
+}
+
+// A server whose key is used up ends the connection. The client makes another one, with new keys, and no
+// call fails or gets wrong data.
+//
+// Source: [OP-114b]
+func TestUsedUpKeyIsReplaced(t *testing.T) {
+	p := newPair(t, "iwarp", Limits{})
+	p.server.engine.keyLimit = 1 << 20
+	c := p.dial(lwio.Config{RequireEncryption: true})
+	data := content(200_000)
+	f := p.file(c, "a", data)
+	const reads = 20
+	for range reads {
+		p.wantRead(f, 0, data)
+	}
+	if n, least := c.Stats().Connects, uint64(reads*len(data)>>20); n <= least {
+		t.Errorf("%d connections for %d bytes", n, reads*len(data))
 	}
 }

@@ -41,7 +41,8 @@ type Stats struct {
 	// Accepted counts RDMA connections, Rejected those beyond Limits.Connections. AuthFailures
 	// counts the connections that failed AUTH, UserLimited those that AUTH refused because of
 	// Limits.ConnectionsPerUser. Cut counts those that the server ended for a violation or a
-	// stall, Lost those that broke without a close or a logoff of the client.
+	// stall, Lost those that broke without a close or a logoff of the client, that ended before
+	// AUTH, and sealed ones that ended without the last message of the client.
 	Accepted, Rejected, AuthFailures, UserLimited, Cut, Lost uint64
 	// Traffic counts the I/O over RDMA.
 	Traffic

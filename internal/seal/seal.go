@@ -10,7 +10,7 @@
 //
 // The AEAD is AES-128-GCM of the standard library. Its nonce is a kind and a number. Records and data
 // have separate kinds, and the numbers of each count up from 0. A key is new for each connection. So no
-// nonce repeats under a key. A Sender stops before its key has sealed maxSealed bytes.
+// nonce repeats under a key. A Sender stops before its key has sealed more than MaxSealed bytes.
 //
 // Nothing allocates after the constructors.
 //
@@ -35,6 +35,10 @@ const (
 	// Overhead is the size of a record less the size of its message, in bytes.
 	Overhead = descriptorSize + tagSize
 
+	// MaxSealed bounds the bytes that one key seals, where each use of the AEAD counts as 64
+	// bytes more. With 2^42 blocks the advantage of an attacker stays below 2^-44.
+	MaxSealed = 1 << 46
+
 	descriptorSize = 32
 	tagSize        = 16
 	tailSize       = 16
@@ -47,12 +51,8 @@ const (
 	kindData   = 1
 )
 
-const (
-	// maxSealed bounds the bytes that one key seals, where each use of the AEAD counts as usage
-	// bytes more. With 2^42 blocks the advantage of an attacker stays below 2^-44.
-	maxSealed = 1 << 46
-	usage     = 64
-)
+// usage is the number of bytes that a use of the AEAD counts for, beyond the sealed bytes.
+const usage = 64
 
 var (
 	// ErrForged is the error of a record, or of data, that the peer did not seal, or not at this
@@ -126,15 +126,19 @@ type Sender struct {
 	data    atomic.Uint64 // number of the next data
 	sealed  atomic.Uint64 // bytes, and usage for each use of the AEAD
 	records uint64        // number of the next record
+	limit   uint64        // of sealed
 	nonce   [nonceSize]byte
 }
 
-// NewSender returns a Sender with a key that no other Sender has.
-func NewSender(key [KeySize]byte) *Sender { return &Sender{aead: newAEAD(key)} }
+// NewSender returns a Sender with a key that no other Sender has. It seals up to limit bytes, at most
+// MaxSealed.
+func NewSender(key [KeySize]byte, limit uint64) *Sender {
+	return &Sender{aead: newAEAD(key), limit: min(limit, MaxSealed)}
+}
 
 // use counts n bytes to be sealed.
 func (s *Sender) use(n int) error {
-	if s.sealed.Add(uint64(n)+usage) > maxSealed {
+	if s.sealed.Add(uint64(n)+usage) > s.limit {
 		return ErrUsedUp
 	}
 	return nil

@@ -64,7 +64,7 @@ func wantBytes(t testing.TB, what string, got []byte, want string) {
 
 // Source: [OP-114b]
 func TestSealedBytesMatchVectors(t *testing.T) {
-	s := NewSender(keyOf(t, vectorKeyC))
+	s := NewSender(keyOf(t, vectorKeyC), MaxSealed)
 	var d Descriptor
 	data := count(0x40, 20)
 	if err := s.Data(&d, data, data); err != nil {
@@ -79,7 +79,7 @@ func TestSealedBytesMatchVectors(t *testing.T) {
 	}
 	next := record(t, s, count(0, 48), &d)
 	wantBytes(t, "the next record", next, vectorNext)
-	wantBytes(t, "the reply", record(t, NewSender(keyOf(t, vectorKeyS)), count(0, 16), new(Descriptor)), vectorReply)
+	wantBytes(t, "the reply", record(t, NewSender(keyOf(t, vectorKeyS), MaxSealed), count(0, 16), new(Descriptor)), vectorReply)
 
 	r := NewReceiver(keyOf(t, vectorKeyC))
 	if err := r.Record(first, &d); err != nil || !bytes.Equal(first[:48], count(0, 48)) || d.Length() != 20 {
@@ -98,7 +98,7 @@ func TestSealedBytesMatchVectors(t *testing.T) {
 //
 // Source: [OP-114b]
 func TestDataOpensToSealedBytes(t *testing.T) {
-	s, r := NewSender([KeySize]byte{1}), NewReceiver([KeySize]byte{1})
+	s, r := NewSender([KeySize]byte{1}, MaxSealed), NewReceiver([KeySize]byte{1})
 	for _, n := range []int{0, 1, 15, 16, 17, 31, 32, 33, 4096, 65536} {
 		plain := count(n, n)
 		for _, dst := range [][]byte{bytes.Clone(plain), make([]byte, n)} {
@@ -126,7 +126,7 @@ func TestDataOpensToSealedBytes(t *testing.T) {
 //
 // Source: [OP-114b]
 func TestForgedRecordsAndDataDoNotOpen(t *testing.T) {
-	s := NewSender([KeySize]byte{1})
+	s := NewSender([KeySize]byte{1}, MaxSealed)
 	var d Descriptor
 	data := count(0, 40)
 	if err := s.Data(&d, data, data); err != nil {
@@ -186,7 +186,7 @@ func TestForgedRecordsAndDataDoNotOpen(t *testing.T) {
 //
 // Source: [OP-114b]
 func TestConcurrentDataHasDistinctNumbers(t *testing.T) {
-	s := NewSender([KeySize]byte{})
+	s := NewSender([KeySize]byte{}, MaxSealed)
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	seen := map[uint64]bool{}
@@ -216,8 +216,8 @@ func TestConcurrentDataHasDistinctNumbers(t *testing.T) {
 // Source: [OP-114b]
 func TestUsedUpKeySealsNothing(t *testing.T) {
 	for _, size := range []int{0, 1, 100} {
-		s := NewSender([KeySize]byte{})
-		s.sealed.Store(maxSealed - uint64(size) - usage)
+		s := NewSender([KeySize]byte{}, MaxSealed)
+		s.sealed.Store(MaxSealed - uint64(size) - usage)
 		p := count(0, size)
 		var d Descriptor
 		if err := s.Data(&d, p, p); err != nil {
@@ -232,13 +232,13 @@ func TestUsedUpKeySealsNothing(t *testing.T) {
 			t.Errorf("a record more: %v", err)
 		}
 	}
-	if maxSealed/usage > 1<<62 {
+	if MaxSealed/usage > 1<<62 {
 		t.Error("the numbers wrap around before the key is used up")
 	}
 }
 
 func TestSealAllocatesNothing(t *testing.T) {
-	s, r := NewSender([KeySize]byte{}), NewReceiver([KeySize]byte{})
+	s, r := NewSender([KeySize]byte{}, MaxSealed), NewReceiver([KeySize]byte{})
 	p, b, d := make([]byte, 4096), make([]byte, 48+Overhead), new(Descriptor)
 	if n := testing.AllocsPerRun(100, func() {
 		if s.Data(d, p, p) != nil || s.Record(b, d) != nil || r.Record(b, d) != nil || r.Data(d, p) != nil {
@@ -251,7 +251,7 @@ func TestSealAllocatesNothing(t *testing.T) {
 
 // Bytes that no Sender made do not open.
 func FuzzRecord(f *testing.F) {
-	s := NewSender([KeySize]byte{1})
+	s := NewSender([KeySize]byte{1}, MaxSealed)
 	good := record(f, s, count(0, 48), new(Descriptor))
 	f.Add(good)
 	f.Add(good[:50])
@@ -264,7 +264,7 @@ func FuzzRecord(f *testing.F) {
 }
 
 func benchmark(b *testing.B, size int, do func(s *Sender, r *Receiver, d *Descriptor, p []byte) error) {
-	s, r, d, p := NewSender([KeySize]byte{}), NewReceiver([KeySize]byte{}), new(Descriptor), make([]byte, size)
+	s, r, d, p := NewSender([KeySize]byte{}, MaxSealed), NewReceiver([KeySize]byte{}), new(Descriptor), make([]byte, size)
 	b.SetBytes(int64(size))
 	for b.Loop() {
 		if err := do(s, r, d, p); err != nil {

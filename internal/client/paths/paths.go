@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -148,7 +147,7 @@ func (c *Set) End() {
 	c.Maintainers.Wait()
 	for _, cn := range ends { // all at once
 		if cn != nil {
-			cn.Fail(net.ErrClosed)
+			cn.BeginClose()
 		}
 	}
 	for _, cn := range ends {

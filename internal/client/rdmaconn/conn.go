@@ -180,8 +180,14 @@ func (c *Conn) setUp(ctx context.Context) error {
 
 // Close ends the connection, and waits until its goroutines have ended and its memory is free.
 func (c *Conn) Close() {
-	c.Fail(net.ErrClosed)
+	c.BeginClose()
 	<-c.gone
+}
+
+// BeginClose is Close that does not wait. Gone is closed in the end.
+func (c *Conn) BeginClose() {
+	c.announceEnd()
+	c.Fail(net.ErrClosed)
 }
 
 // supervise runs until the connection is torn down.

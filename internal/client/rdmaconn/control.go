@@ -67,6 +67,7 @@ func (c *Conn) control(ctx context.Context, s *Request, h *wire.Header, body []b
 			}
 		case ctx.Err() != nil:
 			if c.GiveUp(&o.Ticket) {
+				c.sealing.unanswered.Store(true)
 				return o.ios, context.Cause(ctx)
 			}
 		}

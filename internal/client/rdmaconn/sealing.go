@@ -3,6 +3,7 @@ package rdmaconn
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"lwio/internal/client/base"
 	"lwio/internal/client/handshake"
@@ -33,9 +34,12 @@ const (
 //
 // Source: [OP-114b]
 type sealing struct {
-	wanted bool           // does not change
-	in     *seal.Receiver // set before AUTH is sent; its records are guarded by progress.mu
-	out    *seal.Sender   // as in; its records belong to the goroutine that posts
+	wanted bool // does not change
+	// unanswered is set when a control message got no answer in time.
+	unanswered atomic.Bool
+
+	in  *seal.Receiver // set before AUTH is sent; its records are guarded by progress.mu
+	out *seal.Sender   // as in; its records belong to the goroutine that posts
 
 	// Guarded by progress.mu.
 	answered    bool                        // the server has answered AUTH
@@ -44,7 +48,8 @@ type sealing struct {
 
 	memory rdma.Memory // of sealed messages
 	mr     rdma.MemoryRegion
-	size   int // bytes of one entry
+	size   int  // bytes of one entry
+	ready  bool // the memory is registered
 }
 
 // Sealed reports whether the connection is sealed, or ends before it carries data.
@@ -53,7 +58,7 @@ func (c *Conn) Sealed() bool { return c.sealing.wanted }
 // begin sets the keys, before AUTH is sent.
 func (s *sealing) begin(auth *handshake.Auth) {
 	client, server := auth.SealKeys()
-	s.out, s.in, s.descriptors = seal.NewSender(client), seal.NewReceiver(server), new([pollBatch]seal.Descriptor)
+	s.out, s.in, s.descriptors = seal.NewSender(client, seal.MaxSealed), seal.NewReceiver(server), new([pollBatch]seal.Descriptor)
 }
 
 // allocate makes the memory of sealed messages: of n entries with up to most bytes of data.
@@ -64,6 +69,7 @@ func (s *sealing) allocate(ctx context.Context, a rdma.Adapter, entries []Reques
 		return err
 	}
 	s.mr, err = a.RegisterMemory(ctx, s.memory.Bytes()[:n], 0)
+	s.ready = err == nil
 	return err
 }
 
@@ -183,6 +189,19 @@ func (c *Conn) Open(t *Ticket, p []byte) error {
 		return c.err
 	}
 	return nil
+}
+
+// announceEnd sends the last message of a sealed connection that has not failed, so that the server
+// can tell the close from an attack. If a request has no answer, or no credit is free, the server counts
+// the connection as lost.
+func (c *Conn) announceEnd() {
+	if !c.sealing.ready || c.sealing.unanswered.Load() || c.count.inFlight() > 0 || c.Pin() != nil {
+		return
+	}
+	defer c.Unpin()
+	if s := c.table.free.take(); s != nil {
+		c.send.postDetached(s, kindControl, func() (wire.Header, bool) { return wire.NewClose(wire.NoFid), true })
+	}
 }
 
 // errNotSealed says that the server cannot protect the connection.
