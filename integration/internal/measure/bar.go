@@ -10,6 +10,8 @@ const (
 	AtMost  Kind = "at most"  // times the figure of the other subject, or by itself
 	AtLeast Kind = "at least" // times the figure of the other subject
 	Plus    Kind = "at most plus"
+	// PlusFloor compares with the figure of the other subject plus times the figure of the floor.
+	PlusFloor Kind = "at most plus floor"
 )
 
 // Values of Bar.Beside that name no single subject.
@@ -61,6 +63,8 @@ func (b Bar) text() string {
 		return fmt.Sprintf("%s %s", AtMost, b.Figure.Format(b.Amount))
 	case b.Kind == Plus:
 		return fmt.Sprintf("at most %s more", b.Figure.Format(b.Amount))
+	case b.Kind == PlusFloor:
+		return fmt.Sprintf("at most %g of the floor more", b.Amount)
 	}
 	return fmt.Sprintf("%s %g", b.Kind, b.Amount)
 }
@@ -95,6 +99,9 @@ func (b Bar) judge(row string, all []Medians) Verdict {
 		}
 		v.Ratio = v.Value / v.Other
 	}
+	if b.Kind == PlusFloor {
+		return b.judgeCost(v, all)
+	}
 	v.Pass = b.reached(v.Value, v.Other)
 	if floor, ok := b.floorOf(all); ok && !v.Pass && !b.reached(floor, v.Other) {
 		part := v.Value / floor
@@ -105,6 +112,19 @@ func (b Bar) judge(row string, all []Medians) Verdict {
 			v.Pass, v.ByFloor = true, fmt.Sprintf("%.2f of %s", part, all[b.floor-1].Name)
 		}
 	}
+	return v
+}
+
+// judgeCost compares the figure of a subject with the sum of a PlusFloor bar. The ratio is the cost as a
+// multiple of the floor.
+func (b Bar) judgeCost(v Verdict, all []Medians) Verdict {
+	floor, ok := b.floorOf(all)
+	if !ok {
+		v.Missing = all[b.floor-1].Failure
+		return v
+	}
+	v.Ratio = (v.Value - v.Other) / floor
+	v.Pass = v.Ratio <= b.Amount
 	return v
 }
 

@@ -74,6 +74,7 @@ func TestBarsPassByRatioAmountOrFloor(t *testing.T) {
 		{Name: "floor", Values: Sample{Rate: 100, ClientCPU: 10, P50: 1, ServerMemory: 5}},
 		{Name: "ours", Values: Sample{Rate: 80, ClientCPU: 5, P50: 1.5, ServerMemory: 6}},
 		{Name: "broken", Failure: "why"},
+		{Name: "plain", Values: Sample{P50: 1}},
 	}
 	for _, c := range []struct {
 		bar           Bar
@@ -88,6 +89,10 @@ func TestBarsPassByRatioAmountOrFloor(t *testing.T) {
 		{Bar{1, 0, ClientCPU, AtMost, 0.49, 0}, false, false, ""},
 		{Bar{1, 0, P50, Plus, 0.5, 0}, true, false, ""},
 		{Bar{1, 0, P50, Plus, 0.49, 0}, false, false, ""},
+		{Bar{1, 2, P50, PlusFloor, 1.3, 0}.Or(0), false, false, "why"},
+		{Bar{1, 3, P50, PlusFloor, 0.5, 0}.Or(0), true, false, ""},
+		{Bar{1, 3, P50, PlusFloor, 0.49, 0}.Or(0), false, false, ""},
+		{Bar{1, 3, P50, PlusFloor, 1.3, 0}.Or(2), false, false, "why"},
 		{Bar{1, None, ServerMemory, AtMost, 6, 0}, true, false, ""},
 		{Bar{1, None, ServerMemory, AtMost, 5.9, 0}, false, false, ""},
 		{Bar{2, 0, Rate, AtLeast, 0, 0}, false, false, "why"},
