@@ -41,8 +41,8 @@ func FuzzContents(f *testing.F) {
 				k = x.t.key
 			}
 			c, err := encrypt(plain, k, usage)
-			if err != nil {
-				t.Skip()
+			if err != nil { // the input chose a key of no known kind
+				return smbauth.KerberosCipher{}
 			}
 			return c
 		}

@@ -87,8 +87,9 @@ func TestAdmitDecidesBeforePeerIsAnswered(t *testing.T) {
 		}
 		answer <- false
 		<-no.done
-		if no.err != nil {
-			t.Fatal(no.err)
+		if no.err != nil { // the reset arrived before the dialer looked
+			wantIs(t, no.err, syscall.ECONNRESET)
+			return
 		}
 		wantIs(t, reasonOf(t, no.c, provider().Name()), syscall.ECONNREFUSED)
 		_, err = no.c.Read(make([]byte, 1))

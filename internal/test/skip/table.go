@@ -69,7 +69,6 @@ var table = []entry{
 	{"lwio/rdma/shm", "the race detector does not see the order that a word in shared memory makes", race, withoutRace},
 	{"lwio/rsock", "a fabric inside the host connects it to itself, or is none", nil, oneProvider},
 	{"lwio/rsock", "a fabric inside the host has no addresses", nil, oneProvider},
-	{"lwio/rsock", "a fabric inside the host reaches no other", nil, oneProvider},
 	{"lwio/rsock", "no IPv6 here", noIPv6, "a container may have no IPv6"},
 	{"lwio/rsock", "no right to make a network namespace", noAdmin, "a container may lack the right"},
 	{"lwio/rsock", "another program has the first port by now", nil, "another process may take the port meanwhile"},
