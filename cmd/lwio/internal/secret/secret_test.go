@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"lwio/internal/test/leakcheck"
@@ -126,7 +127,7 @@ func TestLockAdmitsOneAtATime(t *testing.T) {
 		return // the system has no such lock
 	}
 	dir := t.TempDir()
-	var inside, counted int // guarded by the lock alone
+	var inside, counted atomic.Int64 // atomic, because the race detector does not see the lock
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
@@ -136,18 +137,17 @@ func TestLockAdmitsOneAtATime(t *testing.T) {
 				return
 			}
 			defer unlock()
-			inside++
-			if inside != 1 {
-				t.Errorf("%d have the lock", inside)
+			if n := inside.Add(1); n != 1 {
+				t.Errorf("%d have the lock", n)
 			}
 			runtime.Gosched()
-			counted++
-			inside--
+			counted.Add(1)
+			inside.Add(-1)
 		})
 	}
 	all.Wait()
-	if entries, err := os.ReadDir(dir); counted != 50 || err != nil || len(entries) > 0 {
-		t.Errorf("%d had the lock; %d files left, %v", counted, len(entries), err)
+	if entries, err := os.ReadDir(dir); counted.Load() != 50 || err != nil || len(entries) > 0 {
+		t.Errorf("%d had the lock; %d files left, %v", counted.Load(), len(entries), err)
 	}
 	if _, err := Lock(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing directory: %v", err)
