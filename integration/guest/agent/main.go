@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/signal"
 	"strconv"
 	"syscall"
 	"time"
@@ -112,6 +113,8 @@ func lock(ctx context.Context, file, offset, length string) error {
 	if err != nil {
 		return err
 	}
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM) // a wait for a signal is no deadlock to the runtime
+	defer stop()
 	fmt.Println("locked")
 	<-ctx.Done()
 	return ctx.Err()
