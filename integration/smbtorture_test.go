@@ -72,7 +72,7 @@ var tortureSuites = []tortureSuite{
 	}, fails: []tortureFailure{
 		{"access lists are not stored: Samba too, a little later", "smb2_setinfo_file failed", []string{"related4", "related7"}},
 		{"there is no change notification", "NT_STATUS_NOT_SUPPORTED", []string{"interim1"}},
-		// Its directory is that of interim1, which exists until the connection of interim1 has ended.
+		// interim1 leaves its directory until its connection has ended. interim2 uses the same name.
 		{"there is no change notification", "Incorrect status", []string{"interim2"}},
 		{"there are no streams: Samba too", "NT_STATUS_OBJECT_NAME_INVALID", []string{"compound-padding"}},
 	}},
