@@ -79,6 +79,8 @@ func (a *authenticator) handle(o *op) error {
 			"user", a.session.User(), "session", a.session.ID(), "credits", c.credits.grant, "sealed", c.sealing.on())
 		c.log.Log(c.ctx, LevelAudit, "RDMA connection", "user", a.session.User(), "session", fmt.Sprintf("%016x", a.session.ID()))
 		c.answer(o)
+		c.flush() // the answer is the first message: the client opens all later ones as sealed
+		c.credits.sent()
 	}
 	return nil
 }
@@ -152,7 +154,7 @@ func (a *authenticator) pass(client *association.Client) {
 	a.client, a.session, a.limiter = client, client.Session(), client.Session().Limiter()
 	rand.Read(a.sessionID[:]) // never fails
 	c.credits.holder.user = a.session.User()
-	c.credits.grant = c.engine.credits.first(min(max(int(p.Credits), 1), c.engine.limits.Credits, c.fabric.layout.credits), c.credits.holder)
+	c.credits.begin(c.engine.credits.first(min(max(int(p.Credits), 1), c.engine.limits.Credits, c.fabric.layout.credits), c.credits.holder))
 	c.poolUser = c.fabric.buffers.joinUser(a.session.User())
 	a.peerWindow = int(min(p.MaxRdmaWindowSize, c.fabric.info.MaxTransferLength))
 	a.peerPage = p.PageSize

@@ -42,7 +42,7 @@ type creditState struct {
 	began time.Time
 	// paused: the messages of the client are deferred, perhaps with its answer.
 	paused bool
-	// sending: the message of the last delta has not completed.
+	// sending: the message of the last delta has not completed, or the answer to AUTH is not queued.
 	sending bool
 	// refused: the client returned a part of a growth. The next growth follows a shrink.
 	// [OP-74b]
@@ -118,7 +118,15 @@ func (k *creditState) beginShrink(n int) int {
 	return n
 }
 
-// sent ends the sending of a delta.
+// begin sets the credits that the answer to AUTH grants. No delta is sent before the answer: the caller
+// calls sent once the answer is queued.
+func (k *creditState) begin(n int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.grant, k.sending = n, true
+}
+
+// sent ends the sending of a delta, or of the answer to AUTH.
 func (k *creditState) sent() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

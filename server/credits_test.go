@@ -392,3 +392,19 @@ func TestReceiveBeforeAuthIsShort(t *testing.T) {
 		t.Errorf("the server has read %d messages", n)
 	}
 }
+
+// No delta is sent before the answer to AUTH, which grants the first credits. A client takes the first
+// message for that answer, and on a sealed connection it opens all later ones.
+//
+// Source: [LWIO §Credits] [OP-114b]
+func TestCreditsDoNotChangeBeforeAnswerToAuth(t *testing.T) {
+	var k creditState
+	k.begin(8)
+	if n := k.beginShrink(4); n != 0 {
+		t.Errorf("%d credits are taken back before the answer", n)
+	}
+	k.sent()
+	if n := k.beginShrink(4); n != 4 || k.granted() != 8 {
+		t.Errorf("%d of %d credits are taken back after the answer, want 4 of 8", n, k.granted())
+	}
+}
