@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -11,16 +12,24 @@ import (
 	"lwio/internal/wire"
 )
 
-// conn returns the server's side of the only connection.
+// conn returns the server's side of a connection. The credits may change now.
 func (v *env) conn() *conn {
 	v.t.Helper()
-	v.e.conns.mu.Lock()
-	defer v.e.conns.mu.Unlock()
-	for c := range v.e.conns.all {
-		return c
+	v.creditsMayChange()
+	conns := v.e.conns.authenticated()
+	if len(conns) == 0 {
+		v.t.Fatal("no connection")
 	}
-	v.t.Fatal("no connection")
-	return nil
+	return conns[0]
+}
+
+// creditsMayChange returns when no connection is sending its answer to AUTH, or a delta. A client may
+// see the message before the server has noted that the message is sent.
+func (v *env) creditsMayChange() {
+	v.t.Helper()
+	eventually(v.t, "each message about credits is sent", func() bool {
+		return !slices.ContainsFunc(v.e.conns.authenticated(), func(c *conn) bool { return c.credits.snapshot().sending })
+	})
 }
 
 // creditSnapshot is a copy of a creditState.
@@ -228,6 +237,7 @@ func TestCreditsAreShared(t *testing.T) {
 	b.reply()
 	a.send(hungry(16), nil)
 	a.reply()
+	v.creditsMayChange()
 	v.e.balance(time.Now())
 	a.wantDelta(-4)
 	for n := int32(-4); n < 0; n++ {
