@@ -2,6 +2,7 @@ package rdmaconn
 
 import (
 	"errors"
+	"os"
 	"testing"
 
 	"lwio/internal/client/base"
@@ -256,6 +257,40 @@ func TestLastCreditAfterWakeUpWithoutMessage(t *testing.T) {
 	}
 	if c.credits.sendWakeUp(s) || freeRequestsOf(c) != 1 {
 		t.Errorf("%d credits are free", freeRequestsOf(c))
+	}
+}
+
+// A connection whose only credit is held by an unanswered INTERRUPT ends. While another credit is
+// granted, an INTERRUPT may wait for any time.
+//
+// Source: [OP-93a], [OP-93f], [OP-110]
+func TestUnansweredWakeUpEndsConnection(t *testing.T) {
+	c, pair := newFake(2, base.Polling, 0)
+	o := postRead(t, c, 1)
+	if pair.sent(); !c.credits.arm() {
+		t.Fatal("no INTERRUPT")
+	}
+	pair.sent()
+	o.request.block.Store(1)
+	if c.answers.scan() != 1 {
+		t.Fatal("the read is not answered")
+	}
+	watch := func() {
+		for range 3 * WatchParts {
+			c.Watch()
+		}
+	}
+	if watch(); c.IsDown() {
+		t.Fatalf("with two credits: %v", c.err)
+	}
+	if err := c.credits.delta(change(-1)); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range pair.sent() {
+		answer(t, c, messageFor(h, 0, wire.NotifyCredit))
+	}
+	if watch(); !errors.Is(c.err, os.ErrDeadlineExceeded) {
+		t.Errorf("with one credit: %v", c.err)
 	}
 }
 

@@ -55,6 +55,24 @@ func (q *sendQueue) postWakeUp(s *Request) bool {
 	})
 }
 
+// ageWakeUp begins the age of an outstanding INTERRUPT at the tick now, if its credit is the only one.
+// Then no request is in flight, and the completion of the last one has answered INTERRUPT. If that
+// answer is lost, the client has no credit and sends nothing that could time out.
+//
+// Source: [OP-93a], [OP-93f], [OP-110]
+func (k *credits) ageWakeUp(now int64) {
+	k.mu.Lock() // the entry stays reserved for INTERRUPT
+	defer k.mu.Unlock()
+	s := k.wakeUp
+	switch {
+	case s == nil || !s.load().isOutstanding():
+	case k.grant > 1:
+		s.tick.Store(untimed)
+	default:
+		s.tick.CompareAndSwap(untimed, now)
+	}
+}
+
 // wokenUp ends an INTERRUPT. Precondition: progress.mu is held.
 func (r *receiver) wokenUp(s *Request, status uint32) error {
 	if status != 0 && status != deviceBusy {

@@ -29,11 +29,12 @@ func (c *Conn) Watch() {
 
 // tick ends the wait for requests older than the timeout, and ends a connection with a request
 // that is twice as old. An operation with a deadline of its own is not watched; its request ages
-// from when it is given up.
+// from when it is given up. An INTERRUPT ages while it holds the only credit.
 //
 // Source: [OP-110], [OP-113]
 func (w *watchdog) tick() {
 	now := w.count.ticks.Add(1)
+	w.credits.ageWakeUp(now)
 	d := delivery{r: w.answers}
 	for i := range w.table.entries {
 		s := &w.table.entries[i]
