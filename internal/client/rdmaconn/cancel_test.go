@@ -158,13 +158,14 @@ func TestExpiredHasItsErrorFirst(t *testing.T) {
 	c, pair := newFake(2, base.Interrupt, 0)
 	o := postRead(t, c, 1)
 	read, s := pair.sent()[0], o.request
+	for range WatchParts {
+		c.Watch()
+	}
 	c.credits.mu.Lock() // in the way of CANCEL
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		for range WatchParts + 1 {
-			c.Watch()
-		}
+		c.Watch()
 	}()
 	waitFor(t, c, func() bool { return s.load().state() == requestAbandoned })
 	answer(t, c, messageFor(read, 1, 0))

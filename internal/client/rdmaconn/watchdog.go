@@ -34,7 +34,6 @@ func (c *Conn) Watch() {
 // Source: [OP-110], [OP-113]
 func (w *watchdog) tick() {
 	now := w.count.ticks.Add(1)
-	w.credits.ageWakeUp(now)
 	d := delivery{r: w.answers}
 	for i := range w.table.entries {
 		s := &w.table.entries[i]
@@ -53,6 +52,7 @@ func (w *watchdog) tick() {
 			w.expire(s)
 		}
 	}
+	w.credits.ageWakeUp(now)
 }
 
 // expire ends the wait for the answer to a settling request.
