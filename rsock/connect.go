@@ -127,15 +127,24 @@ func (r *router) tryEndpoint(ctx context.Context, svc *service, e endpoint, to, 
 	if err != nil {
 		return nil, failed("connect", false, err)
 	}
-	call := hello{kind: helloRequest, from: withoutZone(own), to: withoutZone(to), proofPort: dynamicPort(), nonce: newNonce()}
-	reply, err := sock.Connect(ctx, e.at, call.appendTo(nil))
-	if err = connectOutcome(&e, to, reply, err); err != nil {
-		s.Abort()
-		return nil, failed("connect", isFinal(err), err)
+	call := hello{kind: helloRequest, from: withoutZone(own), to: withoutZone(to), nonce: newNonce()}
+	op := "prove"
+	request := func(port uint16) error {
+		call.proofPort = port
+		reply, err := sock.Connect(ctx, e.at, call.appendTo(nil))
+		if err = connectOutcome(&e, to, reply, err); err != nil {
+			op = "connect"
+		}
+		return err
 	}
-	if err := askProof(ctx, *r.net, &call, to, e.at); err != nil {
+	source := call.from.Addr().WithZone(to.Addr().Zone())
+	c, err := connectForProof(ctx, *r.net, source, to, r.ports, request)
+	if err == nil {
+		err = askProof(ctx, c, call.nonce, e.at)
+	}
+	if err != nil {
 		s.Abort()
-		return nil, failed("prove", false, err)
+		return nil, failed(op, isFinal(err), err)
 	}
 	if err := s.Start(ctx, true); err != nil {
 		s.Abort()

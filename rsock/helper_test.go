@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -154,6 +155,36 @@ func listenTCP(t *testing.T, network, address string) *net.TCPListener {
 		}
 		l.Close()
 	}
+}
+
+// pairFromFixedPort connects from a port of the test, and checks the port. It takes another
+// port if another program takes the port first.
+func pairFromFixedPort(t *testing.T, dialer func(*net.Dialer) *Dialer, l *Listener) (dialed, accepted *Conn) {
+	t.Helper()
+	var err error
+	for range 3 {
+		free := listenTCP(t, "tcp", "127.0.0.1:0")
+		from := free.Addr()
+		free.Close()
+		dialed, err = dialer(&net.Dialer{LocalAddr: from}).DialConn(t.Context(), "tcp", l.Addr().String())
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
+		}
+		if err != nil {
+			break
+		}
+		t.Cleanup(func() { dialed.Close() })
+		if dialed.LocalAddr().String() != from.String() {
+			t.Errorf("connected from %v, want %v", dialed.LocalAddr(), from)
+		}
+		if accepted, err = l.AcceptConn(); err != nil {
+			break
+		}
+		t.Cleanup(func() { accepted.Close() })
+		return dialed, accepted
+	}
+	t.Fatal(err)
+	return nil, nil
 }
 
 // addrOf returns the address of a listener.

@@ -63,24 +63,73 @@ func dynamicPort() uint16 {
 // errPortInUse: the port for the proof is in use. The caller tries another port.
 var errPortInUse = errors.New("the port for the proof is in use")
 
-// askProof connects from a port of the dialer to the TCP port of a destination, and checks
-// the proof for the RDMA listener that has accepted the request.
+// connectForProof connects to the TCP port of a destination from a port of an address of this
+// host. Before it connects it calls request, which announces the port. On Unix the port is
+// held during request.
 //
-// Errors: ErrUnproven; errPortInUse; the error of ctx.
-func askProof(ctx context.Context, via net.Dialer, call *hello, to netip.AddrPort, at rdma.Addr) error {
-	via.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(call.from.Addr().WithZone(to.Addr().Zone()), call.proofPort))
+// Errors: the error of request; errPortInUse; ErrUnproven, after request; the error of
+// opening a socket.
+func connectForProof(ctx context.Context, via net.Dialer, from netip.Addr, to netip.AddrPort, pick func() uint16, request func(port uint16) error) (*net.TCPConn, error) {
+	hold := holdPort(&via, from, pick)
+	prepare := controlOf(&via)
+	requested := false
+	var failed error
+	via.Control = nil
+	via.ControlContext = func(ctx context.Context, network, address string, c syscall.RawConn) error {
+		if requested {
+			return errPortInUse // the dialer wants another socket, which has another port
+		}
+		if err := prepare(ctx, network, address, c); err != nil {
+			return err
+		}
+		port, err := hold(c)
+		if err != nil {
+			return err
+		}
+		requested = true
+		failed = request(port)
+		return failed
+	}
 	c, err := via.DialContext(ctx, "tcp", to.String())
 	switch {
+	case err == nil:
+		return c.(*net.TCPConn), nil
+	case failed != nil:
+		return nil, failed
+	case errors.Is(err, errPortInUse):
+		return nil, err
 	case errors.Is(err, syscall.EADDRINUSE), errors.Is(err, syscall.EADDRNOTAVAIL):
-		return fmt.Errorf("%w: %w", errPortInUse, err)
-	case err != nil:
-		return fmt.Errorf("%w: %w", ErrUnproven, err)
+		return nil, fmt.Errorf("%w: %w", errPortInUse, err)
+	case requested:
+		return nil, fmt.Errorf("%w: %w", ErrUnproven, err)
 	}
-	defer reset(c.(*net.TCPConn))
+	return nil, err
+}
+
+// controlOf returns the function of a dialer that prepares a socket.
+func controlOf(d *net.Dialer) func(ctx context.Context, network, address string, c syscall.RawConn) error {
+	switch plain := d.Control; {
+	case d.ControlContext != nil:
+		return d.ControlContext
+	case plain != nil:
+		return func(_ context.Context, network, address string, c syscall.RawConn) error {
+			return plain(network, address, c)
+		}
+	}
+	return func(context.Context, string, string, syscall.RawConn) error { return nil }
+}
+
+// askProof asks for the proof for the RDMA listener that has accepted a request, checks it,
+// and resets the TCP connection.
+//
+// Errors: ErrUnproven.
+func askProof(ctx context.Context, c *net.TCPConn, nonce [nonceSize]byte, at rdma.Addr) error {
+	defer reset(c)
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	got := make([]byte, answerSize)
-	if _, err = c.Write(question(call.nonce)); err == nil {
+	_, err := c.Write(question(nonce))
+	if err == nil {
 		_, err = io.ReadFull(c, got)
 	}
 	switch {
@@ -88,7 +137,7 @@ func askProof(ctx context.Context, via net.Dialer, call *hello, to netip.AddrPor
 		return fmt.Errorf("%w: %w", ErrUnproven, context.Cause(ctx))
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrUnproven, err)
-	case subtle.ConstantTimeCompare(got, answer(call.nonce, at)) != 1:
+	case subtle.ConstantTimeCompare(got, answer(nonce, at)) != 1:
 		return ErrUnproven
 	}
 	return nil

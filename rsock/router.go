@@ -18,6 +18,7 @@ import (
 type router struct {
 	cfg          Config
 	net          *net.Dialer    // connects to ask for proofs
+	ports        func() uint16  // picks ports to connect from to ask for proofs
 	bulk         *stream.Budget // nil: no bound
 	draining     draining
 	subnets      subnetCache
@@ -27,7 +28,7 @@ type router struct {
 }
 
 func newRouter(cfg *Config) *router {
-	r := &router{cfg: cfg.withDefaults(), net: new(net.Dialer)}
+	r := &router{cfg: cfg.withDefaults(), net: new(net.Dialer), ports: dynamicPort}
 	r.subnets.init(&r.cfg)
 	r.services.init(&r.cfg)
 	r.unresponsive.until = make(map[rdma.Addr]time.Time)
