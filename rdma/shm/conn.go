@@ -59,6 +59,7 @@ type conn struct {
 	onEnd    func(error)            // closes Done of the connector
 	reading  atomic.Int32           // whether run reads the socket: outside, inside or abandoned
 	finished chan struct{}          // closed when the socket is closed, or its close takes too long
+	grace    *time.Timer            // runs abandonRead after the beginning of the end
 	peerGone atomic.Bool            // the peer no longer copies into this side's memory
 	wg       sync.WaitGroup         // goroutines that may wait for files
 
@@ -101,6 +102,8 @@ func newConn(a *adapter, qp *queuePair, nc *net.UnixConn, uid uint32, own, peer 
 
 // init makes the components of a connection; its segments are set. d is its doorbell.
 func (c *conn) init(d *ring.Doorbell) {
+	c.grace = time.AfterFunc(time.Hour, c.abandonRead)
+	c.grace.Stop()
 	c.notices.init()
 	c.waker.init(c.own, c.peer, c.raw, d)
 	c.sleeper.init(c.own, c.peer, d, c.a.p.cfg.BlockingWait, c, c.waker.prediction.slept)
@@ -116,8 +119,8 @@ func (c *conn) end(e *ending) bool {
 	if !c.ending.CompareAndSwap(nil, e) {
 		return false
 	}
+	c.grace.Reset(callGrace)
 	c.nudge()
-	time.AfterFunc(callGrace, c.abandonRead)
 	return true
 }
 
@@ -158,6 +161,7 @@ func (c *conn) run() {
 		return
 	}
 	c.end(c.endingFor(err))
+	c.grace.Stop() // it would keep the memory of c for its time
 	c.finish()
 }
 
