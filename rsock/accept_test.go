@@ -110,9 +110,12 @@ func TestFullBacklogLeadsToTCP(t *testing.T) {
 			}
 			return c, err
 		}
-		for range 2 {
+		for n := range 2 {
 			if _, err := dial(); err != nil {
 				t.Fatal(err)
+			}
+			for len(l.ready) <= n { // until the listener has negotiated too, and evicts it no more
+				time.Sleep(time.Millisecond)
 			}
 		}
 		c, err := dial()
