@@ -220,13 +220,15 @@ func TestReauthorizeWithSilentFileSystem(t *testing.T) {
 		t.Cleanup(answer)
 		alice, bob := dial("alice", provider), dial("bob", provider)
 		var done sync.WaitGroup
-		for i, f := range []*lwio.File{open(t, alice, os.O_RDONLY), open(t, bob, os.O_RDONLY)} {
-			done.Go(func() {
-				if _, err := f.ReadAt(make([]byte, 4096), 0); err == nil {
-					t.Errorf("user %d reads", i)
-				}
-			})
+		wantNoRead := func(f *lwio.File) {
+			if _, err := f.ReadAt(make([]byte, 4096), 0); err == nil {
+				t.Error("a user without the right reads")
+			}
 		}
+		removed, denied := open(t, alice, os.O_RDONLY), open(t, bob, os.O_RDONLY)
+		var ended atomic.Bool // the read of the removed user
+		done.Go(func() { wantNoRead(removed); ended.Store(true) })
+		done.Go(func() { wantNoRead(denied) })
 		writes := open(t, bob, os.O_RDWR)
 		eventually(t, "reads in progress", func() bool { return dir.waiting.Load() == 2 })
 		d.change(func() { delete(d.users, "alice"); delete(d.rights, "bob") })
@@ -239,6 +241,9 @@ func TestReauthorizeWithSilentFileSystem(t *testing.T) {
 			_, err := alice.Stat(t.Context(), "f")
 			return err != nil
 		})
+		if provider != lwio.TransportSMB {
+			eventually(t, "end of the RDMA connection, which follows the session", ended.Load)
+		}
 		answer()
 		done.Wait()
 	})
