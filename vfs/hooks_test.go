@@ -3,6 +3,8 @@ package vfs
 import (
 	"testing"
 	"time"
+
+	"lwio/internal/test/cost"
 )
 
 func TestHooksRunOnceInOrder(t *testing.T) {
@@ -37,9 +39,8 @@ func TestHookStoppedByEarlierHookDoesNotRun(t *testing.T) {
 // The time to unregister n hooks is proportional to n, in the order that is worst for a search from
 // either end.
 func TestStopTimeIsIndependentOfNumberOfHooks(t *testing.T) {
-	cost := func(n int) time.Duration {
-		best := time.Hour
-		for range 5 {
+	stopAll := func(n int) func() time.Duration {
+		return func() time.Duration {
 			var h hooks
 			stops := make([]func(), n)
 			for i := range stops {
@@ -49,12 +50,9 @@ func TestStopTimeIsIndependentOfNumberOfHooks(t *testing.T) {
 			for i := range stops {
 				stops[(i+n/2)%n]()
 			}
-			best = min(best, time.Since(start))
+			return time.Since(start)
 		}
-		return best
 	}
-	const few, factor = 256, 64
-	if a, b := cost(few), cost(few*factor); b > 16*factor*a {
-		t.Errorf("%d hooks: %v, and %v for %d", few*factor, b, a, few)
-	}
+	const few, factor = 32, 128
+	cost.WantAtMost(t, 16*factor, stopAll(few), stopAll(few*factor))
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"lwio/internal/test/cost"
 )
 
 // above finds exactly the directories above a path, of those that are pending.
@@ -44,20 +46,16 @@ func TestPendingDirsAboveFindsAncestors(t *testing.T) {
 func TestPendingDirsTimeIsProportionalToPath(t *testing.T) {
 	d := newPendingDirs()
 	d.add("elsewhere")
-	cost := func(n int) time.Duration {
-		path := strings.Repeat("a/", n)
-		best := time.Hour
-		for range 20 {
+	lookUp := func(n int) func() time.Duration {
+		path := strings.Repeat(strings.Repeat("a", 63)+"/", n)
+		return func() time.Duration {
 			start := time.Now()
 			d.above(path)
-			best = min(best, time.Since(start))
+			return time.Since(start)
 		}
-		return best
 	}
-	const short, factor = 1 << 9, 1 << 5
-	if few, many := cost(short), cost(short*factor); many > 8*factor*few {
-		t.Errorf("%d directories: %v, and %v for %d", short*factor, many, few, short)
-	}
+	const few, factor = 16, 128
+	cost.WantAtMost(t, 8*factor, lookUp(few), lookUp(few*factor))
 }
 
 // A file leaves the list of its opens in the same time for any number of opens.
