@@ -53,6 +53,6 @@ func TestStopTimeIsIndependentOfNumberOfHooks(t *testing.T) {
 			return time.Since(start)
 		}
 	}
-	const few, factor = 32, 128
-	cost.WantAtMost(t, 16*factor, stopAll(few), stopAll(few*factor))
+	const few, factor = 32, 64
+	cost.WantAtMost(t, 8*factor, stopAll(few), stopAll(few*factor))
 }
