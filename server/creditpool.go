@@ -72,8 +72,9 @@ func (p *creditPool) first(want int, h creditHolder) int {
 	return n
 }
 
-// grow takes more credits for a connection that holds grant and asks for a total of want.
-func (p *creditPool) grow(grant, want int, h creditHolder) int {
+// grow returns n, the credits that a connection with grant of them gets more, if it asks for a total of
+// want. It holds spare receives without a credit. grow takes fresh, the part of n beyond these.
+func (p *creditPool) grow(grant, spare, want int, h creditHolder) (n, fresh int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	most := want
@@ -81,7 +82,8 @@ func (p *creditPool) grow(grant, want int, h creditHolder) int {
 		most = min(want, p.shareLocked(want, h))
 	}
 	mine, _ := p.leftLocked(h.user)
-	n := max(min(most-grant, mine/h.weight), 0)
+	n = max(min(most-grant, mine/h.weight+spare), 0)
+	fresh = max(n-spare, 0)
 	p.short = p.short || grant+n < want
 	if n == 0 && p.wanted == 0 {
 		select {
@@ -89,14 +91,14 @@ func (p *creditPool) grow(grant, want int, h creditHolder) int {
 		default:
 		}
 	}
-	p.sum.Force(h.user, int64(n*h.weight), account.Last)
-	return n
+	p.sum.Force(h.user, int64(fresh*h.weight), account.Last)
+	return n, fresh
 }
 
 // memory returns the memory that all connections hold.
 func (p *creditPool) memory() int { return int(p.sum.Held()) }
 
-// give returns n credits.
+// give returns the memory of n receives.
 func (p *creditPool) give(n int, h creditHolder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

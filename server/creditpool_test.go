@@ -44,11 +44,12 @@ func TestCreditPoolModel(t *testing.T) {
 				}
 				held, holders = append(held, n), append(holders, h)
 			case step == 1:
-				n := p.grow(held[i], hint, holders[i])
-				if n < 0 || n > 0 && (held[i]+n > hint || exceeds(holders[i], n)) {
-					t.Fatalf("grow(%d, %d) is %d with %d of %d given", held[i], hint, n, before, p.budget())
+				spare := rapid.IntRange(0, held[i]-1).Draw(t, "spare") // of held
+				n, fresh := p.grow(held[i]-spare, spare, hint, holders[i])
+				if n < 0 || n > 0 && held[i]-spare+n > hint || fresh != max(n-spare, 0) || fresh > 0 && exceeds(holders[i], fresh) {
+					t.Fatalf("grow(%d, %d, %d) is %d, %d fresh, with %d of %d given", held[i]-spare, spare, hint, n, fresh, before, p.budget())
 				}
-				held[i] += n
+				held[i] += fresh
 			case step == 2:
 				p.give(held[i], holders[i])
 				held, holders = append(held[:i], held[i+1:]...), append(holders[:i], holders[i+1:]...)
@@ -88,12 +89,16 @@ func TestFirstGrantsLeaveSomething(t *testing.T) {
 		t.Error("small first grants are taken for need")
 	}
 	one, other := creditHolder{"0", 1}, creditHolder{"1", 1}
-	p.grow(1, p.budget(), one)
-	if n := p.grow(1, 4, one) + p.grow(2, 4, other); n != 0 || len(p.exhausted) != 1 {
+	grow := func(grant, want int, h creditHolder) int {
+		n, _ := p.grow(grant, 0, want, h)
+		return n
+	}
+	grow(1, p.budget(), one)
+	if n := grow(1, 4, one) + grow(2, 4, other); n != 0 || len(p.exhausted) != 1 {
 		t.Errorf("%d signals of an exhausted pool", len(p.exhausted))
 	}
 	<-p.exhausted
-	if !p.look(map[string]int{"0": 100}) || p.grow(1, 4, one) != 0 || len(p.exhausted) != 0 {
+	if !p.look(map[string]int{"0": 100}) || grow(1, 4, one) != 0 || len(p.exhausted) != 0 {
 		t.Error("a known need is signalled again")
 	}
 }

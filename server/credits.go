@@ -12,7 +12,8 @@ import (
 // creditState is the state of the credits of one connection. A credit is a receive: the client may
 // have as many messages in flight as it holds credits. The server changes the number by
 // transactions, one at a time. It sends a delta. The client answers a growth with one CREDIT, and a
-// delta of -N with N of them. The receives of these N are not posted again.
+// delta of -N with N of them. The receives of these N are not posted again. The pool is charged for
+// the posted receives: grant and extra.
 //
 // The receive loop changes grant, and reads it without the lock.
 //
@@ -75,8 +76,8 @@ func (k *creditState) observe(n int32) {
 	}
 }
 
-// beginGrowth takes n credits from the pool, for a total of at most want. fresh of them have no
-// receive yet. n is 0 if the connection cannot grow now.
+// beginGrowth begins to grant n credits more, for a total of at most want. fresh of them have no
+// receive yet, and are taken from the pool. n is 0 if the connection cannot grow now.
 func (k *creditState) beginGrowth(pool *creditPool, want int) (n, fresh int) {
 	if want <= k.grant || k.exhausted.Load() == pool.returned.Load()+1 {
 		return 0, 0
@@ -87,13 +88,13 @@ func (k *creditState) beginGrowth(pool *creditPool, want int) (n, fresh int) {
 		return 0, 0
 	}
 	returned := pool.returned.Load()
-	n = pool.grow(k.grant, want, k.holder)
+	n, fresh = pool.grow(k.grant, k.extra, want, k.holder)
 	if n == 0 {
 		k.exhausted.Store(returned + 1)
 		return 0, 0
 	}
 	k.setDeltaLocked(n)
-	return n, max(n-k.extra, 0)
+	return n, fresh
 }
 
 // endGrowth gives the n credits of beginGrowth to the client. The caller sends the delta.
@@ -133,7 +134,8 @@ func (k *creditState) sent() {
 	k.sending = false
 }
 
-// answer handles a CREDIT of n and returns the number of credits that the client gave up.
+// answer handles a CREDIT of n and returns the number of credits that the client gave up. If n is not
+// below 0 their receives stay posted, and charged: the client can still fill the memory of each.
 //
 // Source: [OP-67] [OP-70] [OP-71] [OP-72] [OP-74a]
 func (k *creditState) answer(n int) (given int, err error) {
@@ -211,6 +213,13 @@ func (k *creditState) granted() int {
 	return k.grant
 }
 
+// charged returns the number of receives that the connection holds of the pool.
+func (k *creditState) charged() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.grant + k.extra
+}
+
 // observeLoad records the number of requests of the client. If the client has fewer credits, it gets
 // more. The receives are posted before the delta is sent.
 //
@@ -231,7 +240,7 @@ func (c *conn) observeLoad(h *wire.Header) error {
 		return nil
 	}
 	if err := c.receives.post(c.qp, fresh); err != nil {
-		c.engine.credits.give(n, k.holder)
+		c.engine.credits.give(fresh, k.holder)
 		return err
 	}
 	c.engine.count.credits.Add(int64(n))
@@ -276,8 +285,8 @@ func (c *conn) credit(o *op) error {
 	if n < 0 {
 		c.receives.retire(o.recv)
 		o.recv = none
+		c.engine.credits.give(given, c.credits.holder)
 	}
-	c.engine.credits.give(given, c.credits.holder)
 	c.engine.count.credits.Add(-int64(given))
 	c.reply(o, ntstatus.Status(wire.CreditStatus(int32(n))))
 	return nil

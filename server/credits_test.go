@@ -79,8 +79,8 @@ func TestCreditTransactions(t *testing.T) {
 	want := func(grant, extra int) {
 		t.Helper()
 		eventually(t, "the change is over", func() bool { k := s.credits.snapshot(); return k.delta == 0 && !k.sending })
-		if k := s.credits.snapshot(); k.grant != grant || k.extra != extra || v.e.credits.memory() != grant {
-			t.Fatalf("grant %d, %d extra, %d of the budget; want %d, %d, %d", k.grant, k.extra, v.e.credits.memory(), grant, extra, grant)
+		if k := s.credits.snapshot(); k.grant != grant || k.extra != extra || v.e.credits.memory() != grant+extra {
+			t.Fatalf("grant %d, %d extra, %d of the budget; want %d, %d, %d", k.grant, k.extra, v.e.credits.memory(), grant, extra, grant+extra)
 		}
 	}
 	c.send(hungry(10), nil)
@@ -386,6 +386,44 @@ func testCreditsHoldTheBudgetOfMemory(t *testing.T, on string) {
 	}
 	if got := v.e.credits.memory() * DefaultMaxRecvBufferSize; got != memory {
 		t.Errorf("%d bytes are charged, the receives have %d", got, memory)
+	}
+}
+
+// Clients of one user return all credits of each growth unused, and fill the receives that stay posted.
+// The memory of these receives is charged to the user, and within its limit, but for the first of each
+// connection.
+//
+// Source: [OP-69] [OP-71]
+func TestReceivesOfUnusedCreditsAreCharged(t *testing.T) {
+	onEach(t, testReceivesOfUnusedCreditsAreCharged)
+}
+
+func testReceivesOfUnusedCreditsAreCharged(t *testing.T, on string) {
+	const budget, most, clients = 64, 16, 6
+	v := newEnv(t, envConfig{on: on, limits: Limits{CreditBudget: budget, Credits: 1, MaxCredits: most, MaxByReferenceSize: DefaultMaxRecvBufferSize}})
+	for range clients {
+		c := v.client()
+		c.send(hungry(most), nil)
+		for got := uint32(0); ; {
+			s := c.reply()
+			if s.Cookie == 0 {
+				got = s.Information
+				continue
+			}
+			if got > 0 {
+				c.want(ntstatus.Success, 0, wire.NewCredit(int32(got)), nil)
+			}
+			break
+		}
+	}
+	posted := 0
+	v.e.conns.each(func(c *conn) {
+		k := c.credits.snapshot()
+		posted += k.grant + k.extra
+	})
+	u := v.e.credits.sum.Usage()
+	if int(u.Held) != posted || u.Most > u.UserLimit+clients {
+		t.Errorf("%d receives are posted, %d are charged; the user has %d of %d", posted, u.Held, u.Most, u.UserLimit)
 	}
 }
 

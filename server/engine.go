@@ -227,10 +227,9 @@ func (e *engine) isStopped() bool {
 func (e *engine) forget(c *conn) {
 	if c.auth.passed {
 		e.association.Leave(c.auth.client, c)
-		grant := c.credits.granted()
 		e.count.authenticated.Add(-1)
-		e.count.credits.Add(-int64(grant))
-		e.credits.give(grant, c.credits.holder)
+		e.count.credits.Add(-int64(c.credits.granted()))
+		e.credits.give(c.credits.charged(), c.credits.holder)
 		c.fabric.buffers.leaveUser(c.poolUser)
 	}
 	e.conns.leave(c)
