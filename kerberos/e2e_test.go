@@ -2,6 +2,7 @@ package kerberos
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"io/fs"
@@ -15,6 +16,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 
 	"lwio"
+	"lwio/internal/smb/smbauth"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 	"lwio/server"
@@ -143,6 +145,85 @@ func TestRDMAConnectionsTakeKeysFromKerberosSessions(t *testing.T) {
 	plain := url[:len(url)-len("?auth=kerberos")]
 	if _, err := lwio.Dial(t.Context(), plain, &lwio.Config{User: "Alice"}); err == nil {
 		t.Error("a user without a password logs on by NTLM")
+	}
+}
+
+// inTurn takes the ticket of each logon from the next client, and of all later ones from the last client.
+type inTurn struct {
+	mu      sync.Mutex
+	clients []*Client
+	renewed chan struct{} // closed by the end of the second logon
+	count   int
+}
+
+func (c *inTurn) Begin(ctx context.Context, cr smbauth.KerberosCredentials) (smbauth.KerberosExchange, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	x, err := c.clients[min(c.count, len(c.clients)-1)].Begin(ctx, cr)
+	c.count++
+	if err == nil && c.count == 2 {
+		x = signalledExchange{x, c.renewed}
+	}
+	return x, err
+}
+
+type signalledExchange struct {
+	smbauth.KerberosExchange
+	finished chan struct{}
+}
+
+func (x signalledExchange) Finish(reply smbauth.KerberosCipher) (*smbauth.KerberosContext, error) {
+	defer close(x.finished)
+	return x.KerberosExchange.Finish(reply)
+}
+
+// RDMA connections outlive the ticket of their session, because the client authenticates again: files stay
+// open, and no connection is replaced.
+//
+// Source: [MS-SMB2 3.2.5.1.6], [MS-SMB2 3.3.5.5.2]
+func TestRDMAConnectionsSurviveTheRenewalOfTheirSession(t *testing.T) {
+	d := newKDC(t)
+	d.add(t, "cifs/localhost", testRealm, 1, aes256)
+	dir, url := serve(t, d)
+	content := bytes.Repeat([]byte("content "), 100_000)
+	if err := os.WriteFile(filepath.Join(dir, "file"), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, sealed := range []bool{false, true} {
+		tickets := &inTurn{renewed: make(chan struct{})}
+		for _, life := range []time.Duration{3 * time.Second, time.Hour} {
+			k := newTicket("alice", aes256, time.Now())
+			k.service, k.content.EndTime = "cifs/localhost", k.content.EndTime.Add(life-time.Hour)
+			tickets.clients = append(tickets.clients, cacheClient(t, k.issue(t, d.key(t, k.service, testRealm, 1, aes256))))
+		}
+		tickets.clients[0].Now = func() time.Time { return time.Now().Add(-time.Minute) }
+		c, err := lwio.Dial(t.Context(), url, &lwio.Config{
+			Kerberos: tickets, Providers: []rdma.Provider{iwarp.New(nil)}, RequireRDMA: true, RequireEncryption: sealed,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := c.Open(t.Context(), "file")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, len(content))
+		for range 2 {
+			clear(got)
+			if _, err := f.ReadAt(got, 0); err != nil || !bytes.Equal(got, content) {
+				t.Errorf("sealed %t: %v", sealed, err)
+			}
+			<-tickets.renewed
+		}
+		if _, err := fs.Stat(c.FS(t.Context()), "file"); err != nil {
+			t.Errorf("sealed %t: a request over SMB: %v", sealed, err)
+		}
+		if n := c.Stats().Reconnects; n != 0 || !c.Transport().RDMA() {
+			t.Errorf("sealed %t: %d connections are replaced, %+v", sealed, n, c.Transport())
+		}
+		if err := errors.Join(f.Close(), c.Close()); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

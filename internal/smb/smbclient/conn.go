@@ -37,7 +37,8 @@ type conn struct {
 	requests requestTable
 	writer   frameWriter
 	janitor  janitor
-	wg       sync.WaitGroup // reader and janitor
+	renewal  *renewal
+	wg       sync.WaitGroup // reader, janitor, and keepAuthenticated
 
 	agreed     agreement                  // fixed once the session is established
 	encryption atomic.Pointer[encryption] // nil before the logon, and without a cipher
@@ -52,6 +53,7 @@ func newConn(nc net.Conn, cfg *Config) *conn {
 		credits: &credits{target: cfg.Credits, held: 1, timeout: cfg.Timeout, end: end},
 		writer:  newFrameWriter(nc, cfg.Timeout, end),
 		janitor: janitor{timeout: cfg.Timeout, wake: make(chan struct{}, 1)},
+		renewal: newRenewal(),
 	}
 	c.requests = requestTable{credits: c.credits, byID: make(map[uint64]*pending)}
 	c.wg.Go(c.read)
@@ -63,6 +65,7 @@ func newConn(nc net.Conn, cfg *Config) *conn {
 func (c *conn) fail(cause error) {
 	if c.end.set(cause) {
 		c.nc.Close()
+		c.renewal.cancel()
 	}
 }
 

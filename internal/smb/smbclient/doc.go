@@ -1,9 +1,9 @@
 // Package smbclient is a client of SMB 3: a session on a connection, shares, files,
 // directories and named pipes.
 //
-// A connection has two goroutines. The reader reads responses and delivers each to the call
+// A connection has three goroutines. The reader reads responses and delivers each to the call
 // that waits for it. The janitor cancels abandoned requests and closes handles that arrive
-// too late. Both end when the connection is lost or closed; Close waits for them. Calls
+// too late. The third one renews the authentication. They end when the connection is lost or closed; Close waits for them. Calls
 // send from their own goroutines, as many at a time as the server's credits allow. Each
 // call checks the signature of its response; the reader decrypts encrypted messages. All
 // types are safe for concurrent use.
@@ -18,7 +18,11 @@
 // have executed it nevertheless. A request without a deadline in its context has
 // Config.Timeout to make progress. A lock is the exception: after the server has reported
 // that another open holds the range, the call waits until its context ends, and then for
-// the outcome of the cancellation. No request is sent twice.
+// the outcome of the cancellation. A request is sent again only if the server has refused it
+// because the authentication of the session had ended.
+//
+// A session whose authentication has an end, by Kerberos, is authenticated again before that.
+// Its keys and opens stay.
 //
 // Locks are taken in this order: the turn to write, requestTable.mu, credits.mu. The others
 // are leaves.

@@ -39,7 +39,8 @@ type fake struct {
 	// on serves a request; false leaves it to the defaults of the fake.
 	on func(f *fake, h smbwire.Header, body []byte) bool
 
-	acceptor *smbauth.Acceptor
+	auth     smbauth.AcceptorConfig
+	acceptor *smbauth.Acceptor // nil while no authentication is under way
 	preauth  smbauth.PreauthHash
 	signer   smbauth.Signer
 	out      *smbauth.Encrypter // for responses to encrypted requests
@@ -58,9 +59,9 @@ func newFake(t *testing.T, change func(*fake)) (*fake, net.Conn) {
 	client, server := net.Pipe()
 	f := &fake{
 		t: t, nc: server, dialect: smbwire.Dialect311, guid: [16]byte{1},
-		share:    smbwire.TreeConnectResponse{ShareType: smbwire.ShareTypeDisk, MaximalAccess: 0x1F01FF},
-		credits:  func(h *smbwire.Header) uint16 { return h.Credits },
-		acceptor: smbauth.NewAcceptor(smbauth.AcceptorConfig{Lookup: lookup}),
+		share:   smbwire.TreeConnectResponse{ShareType: smbwire.ShareTypeDisk, MaximalAccess: 0x1F01FF},
+		credits: func(h *smbwire.Header) uint16 { return h.Credits },
+		auth:    smbauth.AcceptorConfig{Lookup: lookup},
 	}
 	if change != nil {
 		change(f)
@@ -263,7 +264,14 @@ func (f *fake) logged(h smbwire.Header, msg []byte) {
 	if err != nil {
 		f.t.Error(err)
 	}
-	token, done, err := f.acceptor.Step(q.SecurityBuffer)
+	if f.acceptor == nil {
+		f.acceptor = smbauth.NewAcceptor(f.auth)
+	}
+	acceptor := f.acceptor
+	token, done, err := acceptor.Step(q.SecurityBuffer)
+	if done {
+		f.acceptor = nil
+	}
 	h.SessionID = fakeSession
 	r := smbwire.SessionSetupResponse{SecurityBuffer: token}
 	if f.setup != nil {
@@ -272,8 +280,10 @@ func (f *fake) logged(h smbwire.Header, msg []byte) {
 	switch {
 	case err != nil:
 		f.reply(h, ntstatus.LogonFailure, &smbwire.ErrorResponse{})
+	case done && f.signer != nil: // a renewal does not change the keys
+		f.reply(h, ntstatus.Success, &r)
 	case done:
-		keys := smbauth.DeriveKeys(f.dialect, f.cipher, f.acceptor.SessionKey(), f.preauth)
+		keys := smbauth.DeriveKeys(f.dialect, f.cipher, acceptor.SessionKey(), f.preauth)
 		f.signer = smbauth.NewSigner(smbauth.DefaultSigning(f.dialect), keys.Signing)
 		f.reply(h, ntstatus.Success, &r)
 		if f.cipher != smbauth.NoCipher {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbauth"
@@ -13,55 +14,109 @@ import (
 // maxSteps bounds the tokens of a logon; NTLM and Kerberos have at most two.
 const maxSteps = 4
 
-// logon authenticates and derives the keys.
+// logon authenticates, derives the keys, and returns the end of the authentication, zero for none.
 //
 // Source: [MS-SMB2 3.2.4.2.3], [MS-SMB2 3.2.5.3]
-func (c *conn) logon(ctx context.Context, host string, cfg *Config, n *negotiation) (smbauth.SessionKeys, error) {
-	initiator, err := cfg.initiator(ctx, host)
-	if err != nil {
-		return smbauth.SessionKeys{}, err
-	}
+func (c *conn) logon(ctx context.Context, host string, cfg *Config, n *negotiation) (smbauth.SessionKeys, time.Time, error) {
 	preauth := n.preauth
 	c.sent = preauth.Update
 	defer func() { c.sent = nil }()
+	i, err := cfg.initiator(ctx, host)
+	if err != nil {
+		return smbauth.SessionKeys{}, time.Time{}, err
+	}
+	r, err := c.authenticate(ctx, i, n, preauth.Update)
+	if err != nil {
+		return smbauth.SessionKeys{}, time.Time{}, err
+	}
+	defer c.free(r.response)
+	keys := smbauth.DeriveKeys(c.agreed.dialect, c.agreed.cipher, i.SessionKey(), preauth)
+	signer := smbauth.NewSigner(n.signing, keys.Signing)
+	if r.Flags&smbwire.FlagSigned == 0 || !signer.Verify(r.msg) {
+		return smbauth.SessionKeys{}, time.Time{}, fmt.Errorf("the response to %v: %w", r.Command, ErrSignature)
+	}
+	c.agreed.signer = signer
+	c.encryption.Store(newEncryption(c.agreed.cipher, &keys, c.agreed.sessionID))
+	if cfg.RequireEncryption || r.flags&smbwire.SessionEncryptData != 0 {
+		c.require()
+	}
+	return keys, i.Expires(), nil
+}
+
+// finalSetup is the last response of an authentication, with its flags.
+type finalSetup struct {
+	*response
+	flags uint16
+}
+
+// authenticate exchanges the tokens of one authentication, up to the check of the proof of the server. It
+// returns the last response, which the caller frees. received sees each response before that one.
+//
+// Source: [MS-SMB2 3.2.4.2.3], [MS-SMB2 3.2.5.3]
+func (c *conn) authenticate(ctx context.Context, i *smbauth.Initiator, n *negotiation, received func(msg []byte)) (finalSetup, error) {
 	token := n.hint
 	for range maxSteps {
-		out, done, err := initiator.Step(token)
+		out, done, err := i.Step(token)
 		if err == nil && done {
 			err = fmt.Errorf("%w: the logon does not end", ErrProtocol)
 		}
 		if err != nil {
-			return smbauth.SessionKeys{}, err
+			return finalSetup{}, err
 		}
-		r, err := c.call(ctx, request{command: smbwire.CommandSessionSetup, body: &smbwire.SessionSetupRequest{
+		r, err := c.exchange(ctx, request{command: smbwire.CommandSessionSetup, body: &smbwire.SessionSetupRequest{
 			SecurityMode: uint8(n.request.SecurityMode), SecurityBuffer: out,
 		}}, ntstatus.MoreProcessingRequired)
 		if err != nil {
-			return smbauth.SessionKeys{}, err
+			return finalSetup{}, err
 		}
-		resp, err := smbwire.DecodeSessionSetupResponse(r.body())
+		resp, err := c.takeSetup(r)
+		if err == nil && r.Status == ntstatus.Success {
+			err = c.finish(i, &resp)
+		}
 		if err != nil {
 			c.free(r)
-			return smbauth.SessionKeys{}, fmt.Errorf("%w: %w", ErrProtocol, err)
+			return finalSetup{}, err
+		}
+		if r.Status == ntstatus.Success {
+			return finalSetup{r, resp.SessionFlags}, nil
 		}
 		token = slices.Clone(resp.SecurityBuffer)
-		if c.agreed.sessionID != 0 && c.agreed.sessionID != r.SessionID {
-			c.free(r)
-			return smbauth.SessionKeys{}, fmt.Errorf("%w: the session changed its id", ErrProtocol)
-		}
-		c.agreed.sessionID = r.SessionID
-		if r.Status == ntstatus.Success {
-			defer c.free(r)
-			keys, err := c.established(initiator, token, resp.SessionFlags, n.signing, preauth, r)
-			if err == nil && (cfg.RequireEncryption || resp.SessionFlags&smbwire.SessionEncryptData != 0) {
-				c.require()
-			}
-			return keys, err
-		}
-		preauth.Update(r.msg)
+		received(r.msg)
 		c.free(r)
 	}
-	return smbauth.SessionKeys{}, fmt.Errorf("%w: the logon does not end", ErrProtocol)
+	return finalSetup{}, fmt.Errorf("%w: the logon does not end", ErrProtocol)
+}
+
+// takeSetup decodes a response to SESSION_SETUP. The first one has the id of the session, which does not
+// change.
+func (c *conn) takeSetup(r *response) (smbwire.SessionSetupResponse, error) {
+	resp, err := smbwire.DecodeSessionSetupResponse(r.body())
+	switch {
+	case err != nil:
+		return resp, fmt.Errorf("%w: %w", ErrProtocol, err)
+	case c.agreed.sessionID == 0:
+		c.agreed.sessionID = r.SessionID
+	case c.agreed.sessionID != r.SessionID:
+		return resp, fmt.Errorf("%w: the session changed its id", ErrProtocol)
+	}
+	return resp, nil
+}
+
+// finish checks the content of the last response of an authentication, with the proof of the server.
+//
+// Source: [MS-SMB2 3.2.5.3.1], [MS-SMB2 3.2.5.3.3]
+func (c *conn) finish(i *smbauth.Initiator, resp *smbwire.SessionSetupResponse) error {
+	switch {
+	case resp.SessionFlags&(smbwire.SessionIsGuest|smbwire.SessionIsNull) != 0:
+		return ErrGuest
+	case resp.SessionFlags&smbwire.SessionEncryptData != 0 && c.agreed.cipher == smbauth.NoCipher:
+		return ErrEncryption
+	}
+	_, done, err := i.Step(slices.Clone(resp.SecurityBuffer))
+	if err == nil && !done {
+		err = fmt.Errorf("%w: the logon ends too early", ErrProtocol)
+	}
+	return err
 }
 
 // initiator returns the client's side of an authentication.
@@ -78,34 +133,4 @@ func (c *Config) initiator(ctx context.Context, host string) (*smbauth.Initiator
 		}
 	}
 	return smbauth.NewInitiator(ic), nil
-}
-
-// established checks the last response of a logon: the proof of the server in its token, and
-// the first signature under the new keys.
-//
-// Source: [MS-SMB2 3.2.5.3.1], [MS-SMB2 3.2.5.3.3]
-func (c *conn) established(i *smbauth.Initiator, token []byte, flags uint16, alg smbauth.SigningAlgorithm,
-	preauth smbauth.PreauthHash, r *response,
-) (smbauth.SessionKeys, error) {
-	switch {
-	case flags&(smbwire.SessionIsGuest|smbwire.SessionIsNull) != 0:
-		return smbauth.SessionKeys{}, ErrGuest
-	case flags&smbwire.SessionEncryptData != 0 && c.agreed.cipher == smbauth.NoCipher:
-		return smbauth.SessionKeys{}, ErrEncryption
-	}
-	_, done, err := i.Step(token)
-	switch {
-	case err != nil:
-		return smbauth.SessionKeys{}, err
-	case !done:
-		return smbauth.SessionKeys{}, fmt.Errorf("%w: the logon ends too early", ErrProtocol)
-	}
-	keys := smbauth.DeriveKeys(c.agreed.dialect, c.agreed.cipher, i.SessionKey(), preauth)
-	signer := smbauth.NewSigner(alg, keys.Signing)
-	if r.Flags&smbwire.FlagSigned == 0 || !signer.Verify(r.msg) {
-		return smbauth.SessionKeys{}, fmt.Errorf("the response to %v: %w", r.Command, ErrSignature)
-	}
-	c.agreed.signer = signer
-	c.encryption.Store(newEncryption(c.agreed.cipher, &keys, c.agreed.sessionID))
-	return keys, nil
 }

@@ -39,7 +39,7 @@ func (c *conn) negotiate(ctx context.Context, host string, cfg *Config) (*negoti
 		return nil, err
 	}
 	c.sent = n.preauth.Update
-	r, err := c.call(ctx, request{command: smbwire.CommandNegotiate, body: &n.request})
+	r, err := c.exchange(ctx, request{command: smbwire.CommandNegotiate, body: &n.request})
 	if err != nil {
 		return nil, err
 	}

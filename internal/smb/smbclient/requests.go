@@ -40,6 +40,7 @@ type pending struct {
 	// encrypted requests have encrypted responses only.
 	encrypted bool
 	done      chan *response // has room for the response
+	epoch     uint32         // of renewal, when the request was sent
 
 	signature [16]byte // of the request; zero without a key
 

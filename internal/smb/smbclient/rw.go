@@ -68,6 +68,11 @@ func (x *transfer) run() (n int, err error) {
 func (x *transfer) outcome(one piece) (int, error) {
 	c := x.f.t.s.conn
 	r, err := c.result(x.ctx, one.p)
+	if again, failed := c.renewed(x.ctx, one.p, err); again {
+		r, err = c.exchange(x.ctx, x.request(one.at, one.n))
+	} else {
+		err = failed
+	}
 	if err != nil {
 		return 0, err
 	}

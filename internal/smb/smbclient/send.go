@@ -94,7 +94,7 @@ func encode(b []byte, head int, reqs []request) []byte {
 // putHeaders writes the headers of an encoded message, and signs where that is due. The
 // first request asks for the credits that are missing.
 func (c *conn) putHeaders(b []byte, reqs []request, list []*pending, encrypted bool) {
-	missing := c.credits.missing()
+	missing, epoch := c.credits.missing(), c.renewal.epoch.Load()
 	for i, q := range reqs {
 		h, msg, more, err := smbwire.Next(b)
 		if err != nil {
@@ -109,6 +109,7 @@ func (c *conn) putHeaders(b []byte, reqs []request, list []*pending, encrypted b
 		}
 		h.Credits = uint16(min(list[i].charge+int(missing), math.MaxUint16))
 		missing = 0
+		list[i].epoch = epoch
 		list[i].signature = c.agreed.finish(&h, msg, encrypted)
 		b = more
 	}

@@ -42,10 +42,11 @@ func New(ctx context.Context, nc net.Conn, host string, cfg Config) (*Session, e
 	cfg = cfg.withDefaults()
 	s := &Session{conn: newConn(nc, &cfg), host: host}
 	op := "negotiate"
+	var expires time.Time
 	var err error
 	if s.neg, err = s.conn.negotiate(ctx, host, &cfg); err == nil {
 		op = "logon"
-		s.keys, err = s.conn.logon(ctx, host, &cfg, s.neg)
+		s.keys, expires, err = s.conn.logon(ctx, host, &cfg, s.neg)
 	}
 	if err != nil {
 		s.conn.close()
@@ -53,6 +54,11 @@ func New(ctx context.Context, nc net.Conn, host string, cfg Config) (*Session, e
 	}
 	cfg.Logger.Debug("smb: session", "server", host, "dialect", fmt.Sprintf("%#04x", s.conn.agreed.dialect),
 		"signing", s.neg.signing, "encryption", s.Encryption(), "user", cfg.User)
+	s.conn.wg.Go(func() {
+		s.conn.keepAuthenticated(expires, func(ctx context.Context) (time.Time, error) {
+			return s.conn.renew(ctx, host, &cfg, s.neg)
+		})
+	})
 	return s, nil
 }
 

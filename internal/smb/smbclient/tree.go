@@ -88,15 +88,18 @@ func (t *Tree) create(ctx context.Context, q *CreateRequest) (*File, error) {
 	if q.ResumeKey {
 		reqs = append(reqs, ioctlRequest(t.id, resumeKeyRequest(smbwire.RelatedFileID)))
 	}
-	list, err := t.s.conn.send(ctx, reqs...)
-	if err != nil {
-		return nil, err
-	}
 	f := &File{t: t}
-	if err := t.created(ctx, list[0], q.Name, f); err != nil {
-		if q.ResumeKey {
+	var list []*pending
+	err = t.s.conn.renewing(ctx, func() (*pending, error) {
+		if list, err = t.s.conn.send(ctx, reqs...); err != nil {
+			return nil, err
+		}
+		if err = t.created(ctx, list[0], q.Name, f); err != nil && q.ResumeKey {
 			t.s.conn.abandon(list[1], false)
 		}
+		return list[0], err
+	})
+	if err != nil {
 		return nil, err
 	}
 	if !q.ResumeKey {
@@ -211,12 +214,22 @@ func (t *Tree) openAndClose(ctx context.Context, q *CreateRequest, change ...set
 		})
 	}
 	reqs = append(reqs, request{command: smbwire.CommandClose, treeID: t.id, body: &smbwire.CloseRequest{FileID: smbwire.RelatedFileID}})
-	list, err := t.s.conn.send(ctx, reqs...)
+	f := File{t: t}
+	err = t.s.conn.renewing(ctx, func() (*pending, error) { return t.sendWhole(ctx, q.Name, reqs, &f) })
 	if err != nil {
 		return FileInfo{}, err
 	}
-	f := File{t: t}
-	err = t.created(ctx, list[0], q.Name, &f)
+	return f.info, nil
+}
+
+// sendWhole sends a CREATE of name, changes, and a CLOSE in one message, and waits for all of them. It
+// stores the open in f, and returns the CREATE.
+func (t *Tree) sendWhole(ctx context.Context, name string, reqs []request, f *File) (*pending, error) {
+	list, err := t.s.conn.send(ctx, reqs...)
+	if err != nil {
+		return nil, err
+	}
+	err = t.created(ctx, list[0], name, f)
 	unclosed := false // only the CLOSE failed
 	for i, p := range list[1:] {
 		if err != nil {
@@ -227,16 +240,13 @@ func (t *Tree) openAndClose(ctx context.Context, q *CreateRequest, change ...set
 		if r, err = t.s.conn.result(ctx, p); err == nil {
 			t.s.conn.free(r)
 		} else {
-			unclosed = i == len(change)
+			unclosed = i == len(list)-2
 		}
 	}
 	if err != nil && (unclosed || !Refused(err)) {
 		err = &unknownOutcomeError{timely(err)}
 	}
-	if err != nil {
-		return FileInfo{}, err
-	}
-	return f.info, nil
+	return list[0], err
 }
 
 // Values of the CREATE requests of this package.

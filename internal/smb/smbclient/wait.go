@@ -161,11 +161,25 @@ func (c *conn) cancel(ctx context.Context, p *pending) {
 }
 
 // call sends one request and returns its response, whose status is Success or one of more.
-// The caller frees it.
+// The caller frees it. A request that the server refuses because the authentication of the session
+// has ended is sent again after the renewal.
 //
 // Errors: any other status of the server, net.ErrClosed if LOGOFF of this side caused it,
 // and the errors of wait.
 func (c *conn) call(ctx context.Context, q request, more ...ntstatus.Status) (*response, error) {
+	list, err := c.send(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.result(ctx, list[0], more...)
+	if again, err := c.renewed(ctx, list[0], err); !again {
+		return r, err
+	}
+	return c.exchange(ctx, q, more...)
+}
+
+// exchange is call without a second request.
+func (c *conn) exchange(ctx context.Context, q request, more ...ntstatus.Status) (*response, error) {
 	list, err := c.send(ctx, q)
 	if err != nil {
 		return nil, err
