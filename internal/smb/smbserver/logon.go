@@ -152,21 +152,19 @@ func authFailed(r *request, err error) ntstatus.Status {
 }
 
 // authenticated makes the session valid, or confirms it. A user with too many connections is
-// refused.
+// refused. Precondition: the read turn is held, so no other goroutine ends a session that is pending.
 //
 // Source: [MS-SMB2 3.3.5.5.3]
 func authenticated(r *request, previous uint64) ntstatus.Status {
 	s, a, c := r.session, r.session.logon.acceptor, r.conn
 	s.logon.acceptor = nil
 	c.srv.authLimit.succeeded(c.origin, s.logon.user)
-	if s.valid() {
-		if s.user != a.User() {
-			c.srv.peerLog.Warn(c.log, "smb: re-authentication as another user", "user", s.user, "other", a.User())
-			s.end()
-			return ntstatus.AccessDenied
-		}
-		s.expires(a.Expires())
-		return s.confirm()
+	switch s.state.Load() {
+	case sessionValid:
+		return s.renew(a)
+	case sessionClosed: // since the authentication began; requests in flight use its user and its keys
+		s.end()
+		return ntstatus.UserSessionDeleted
 	}
 	dialect, signing, cipher := c.agreed.dialect, c.agreed.signing, c.agreed.cipher
 	s.user, s.domain = a.User(), a.Domain()
@@ -195,6 +193,19 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 	s.audit("logon", slog.String("domain", s.domain), slog.String("mechanism", a.Mechanism()), slog.String("dialect", dialectName(dialect)), slog.String("signing", signing.String()), slog.String("cipher", cipher.String()))
 	c.log.Info("smb: logged on", "user", s.user, "domain", s.domain, "mechanism", a.Mechanism(), "dialect", dialectName(dialect), "signing", signing.String(), "cipher", cipher.String())
 	return ntstatus.Success
+}
+
+// renew confirms a valid session after another authentication, which keeps its user and its keys.
+//
+// Source: [MS-SMB2 3.3.5.5.3]
+func (s *Session) renew(a *smbauth.Acceptor) ntstatus.Status {
+	if s.user != a.User() {
+		s.conn.srv.peerLog.Warn(s.conn.log, "smb: re-authentication as another user", "user", s.user, "other", a.User())
+		s.end()
+		return ntstatus.AccessDenied
+	}
+	s.expires(a.Expires())
+	return s.confirm()
 }
 
 // handleLogoff ends the session and its opens before the response is sent.

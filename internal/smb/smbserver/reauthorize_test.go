@@ -226,3 +226,30 @@ func TestReauthorizeWithConcurrentLogons(t *testing.T) {
 		t.Errorf("%d sessions of a removed user are left", st.Sessions)
 	}
 }
+
+// A logon of a session that ends meanwhile fails, and changes nothing of the session: requests in
+// flight, and the end of the session itself, use its user and its keys. The connection counts for its
+// own user to the end.
+func TestReauthenticationDuringEndOfItsSession(t *testing.T) {
+	for name, user := range map[string]string{"same user": testUser, "another user": "bob"} {
+		t.Run(name, func(t *testing.T) {
+			u := newUserTable()
+			s, addr, _ := u.serve(t)
+			c := as(t, addr, testUser)
+			ss := s.session(c.session)
+			keys, signer, cipher := ss.keys, ss.signer, ss.cipher
+			u.change(func(u *userTable) { u.looked = func() { ss.state.Store(sessionClosed) } })
+			if r := c.setup(user, testPassword, 0); r.status != ntstatus.UserSessionDeleted {
+				t.Errorf("status %v", r.status)
+			}
+			if ss.user != testUser || ss.keys != keys || ss.signer != signer || ss.cipher != cipher {
+				t.Errorf("the session has another user (%q) or other keys", ss.user)
+			}
+			for _, name := range []string{testUser, "bob"} {
+				if n := s.users.HeldBy(name); n != 0 {
+					t.Errorf("%d connections of %s are left", n, name)
+				}
+			}
+		})
+	}
+}
