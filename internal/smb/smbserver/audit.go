@@ -28,14 +28,14 @@ func (s *Session) audit(event string, attrs ...slog.Attr) {
 	s.conn.log.LogAttrs(context.Background(), AuditLevel, event, attrs...)
 }
 
-// auditRefusedLogon logs a refused logon. Attempts whose password was not compared are limited
-// to one line a second, because nothing else limits them.
-func (r *request) auditRefusedLogon(user, domain string, err error) {
+// auditRefusedLogon logs a refused logon. Logons that no other limit bounds have at most one line a
+// second.
+func (r *request) auditRefusedLogon(user, domain string, err error, bounded bool) {
 	const event = "logon refused"
 	c := r.conn
 	switch {
 	case !c.audited():
-	case r.session.logon.tried:
+	case bounded:
 		c.log.Log(context.Background(), AuditLevel, event, "user", user, "domain", domain, "error", err)
 	default:
 		c.srv.auditLog.Log(c.log, AuditLevel, event, "user", user, "domain", domain, "error", err)

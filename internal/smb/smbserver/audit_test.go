@@ -139,3 +139,81 @@ func TestAuditLogOfAFloodIsBounded(t *testing.T) {
 		t.Errorf("%d lines of 20 attempts\n%s", n, text)
 	}
 }
+
+// The audit log has each logon that is refused after the proof of the identity, or before one is
+// possible, with its cause.
+func TestAuditLogHasEachRefusedLogon(t *testing.T) {
+	for name, x := range map[string]struct {
+		change func(u *userTable, c *Config)
+		logons func(t *testing.T, u *userTable, addr string) ntstatus.Status
+		status ntstatus.Status
+		user   string
+		cause  string
+	}{
+		"client without encryption": {
+			change: func(_ *userTable, c *Config) { c.Encryption = EncryptionRequired },
+			logons: func(t *testing.T, _ *userTable, addr string) ntstatus.Status {
+				c := dial(t, addr)
+				c.mustNegotiate(0x0210)
+				return c.call(cmdSessionSetup, setupBody([]byte("x"), 0)).status
+			},
+			status: ntstatus.AccessDenied, cause: "requires encryption",
+		},
+		"too many connections": {
+			change: func(_ *userTable, c *Config) { c.MaxUserConnections = 1 },
+			logons: func(t *testing.T, _ *userTable, addr string) ntstatus.Status {
+				login(t, addr, 0x0311)
+				c := dial(t, addr)
+				c.mustNegotiate(0x0311)
+				return c.setup(testUser, testPassword, 0).status
+			},
+			status: ntstatus.RequestNotAccepted, user: testUser, cause: "too many connections",
+		},
+		"another user": {
+			logons: func(t *testing.T, _ *userTable, addr string) ntstatus.Status {
+				return login(t, addr, 0x0311).setup("bob", testPassword, 0).status
+			},
+			status: ntstatus.AccessDenied, user: "bob", cause: "another user",
+		},
+		"changed password": {
+			logons: func(t *testing.T, u *userTable, addr string) ntstatus.Status {
+				c := dial(t, addr)
+				c.mustNegotiate(0x0311)
+				u.change(func(u *userTable) {
+					u.looked = func() { u.change(func(u *userTable) { delete(u.passwords, testUser) }) }
+				})
+				return c.setup(testUser, testPassword, 0).status
+			},
+			status: ntstatus.LogonFailure, user: testUser, cause: "has changed",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log auditLog
+			u := newUserTable()
+			s, addr, _ := testServer(t, func(c *Config) {
+				c.Logger, c.Lookup = log.logger(AuditLevel), u.lookup
+				if x.change != nil {
+					x.change(u, c)
+				}
+			})
+			if st := x.logons(t, u, addr); st != x.status {
+				t.Errorf("status %v, want %v", st, x.status)
+			}
+			s.Close()
+			lines, text := log.lines(t)
+			n := 0
+			for _, line := range lines {
+				if line["msg"] != "logon refused" {
+					continue
+				}
+				n++
+				if cause, _ := line["error"].(string); line["user"] != x.user || !strings.Contains(cause, x.cause) {
+					t.Errorf("user %v, error %v", line["user"], line["error"])
+				}
+			}
+			if n != 1 {
+				t.Errorf("%d refused logons, want 1\n%s", n, text)
+			}
+		})
+	}
+}

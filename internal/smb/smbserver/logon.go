@@ -30,7 +30,7 @@ func handleSessionSetup(r *request, q smbwire.SessionSetupRequest) ntstatus.Stat
 		return ntstatus.RequestNotAccepted
 	}
 	if c.srv.cfg.Encryption == EncryptionRequired && c.agreed.cipher == smbauth.NoCipher {
-		return ntstatus.AccessDenied
+		return r.refuseLogon("", "", errNoCipher, false)
 	}
 	s, st := sessionToSetUp(r)
 	if st != ntstatus.Success {
@@ -137,8 +137,7 @@ func authFailed(r *request, err error) ntstatus.Status {
 	if l.tried {
 		srv.authLimit.failed(r.conn.origin, l.user)
 	}
-	srv.peerLog.Warn(r.conn.log, "smb: authentication failed", "user", user, "domain", domain, "error", err)
-	r.auditRefusedLogon(user, domain, err)
+	st := r.refuseLogon(user, domain, err, l.tried)
 	r.resp.hash = nil
 	r.session.end()
 	r.conn.authFailures++
@@ -148,6 +147,22 @@ func authFailed(r *request, err error) ntstatus.Status {
 	case <-delay.C:
 	case <-r.conn.ctx.Done():
 	}
+	return st
+}
+
+// Refusals of users that have proved their identity, and of clients that cannot prove it.
+var (
+	errNoCipher  = ntstatus.AccessDenied.Because(errors.New("the server requires encryption, and the client cannot encrypt"))
+	errOtherUser = ntstatus.AccessDenied.Because(errors.New("the session is of another user"))
+	errUserLimit = ntstatus.RequestNotAccepted.Because(errors.New("the user has too many connections"))
+	errChanged   = ntstatus.LogonFailure.Because(errors.New("the user or the password has changed"))
+)
+
+// refuseLogon logs a refused logon, and returns its status. bounded says that the limit of wrong
+// passwords bounds the number of such logons.
+func (r *request) refuseLogon(user, domain string, err error, bounded bool) ntstatus.Status {
+	r.conn.srv.peerLog.Warn(r.conn.log, "smb: authentication failed", "user", user, "domain", domain, "error", err)
+	r.auditRefusedLogon(user, domain, err, bounded)
 	return statusOf(err)
 }
 
@@ -161,7 +176,7 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 	c.srv.authLimit.succeeded(c.origin, s.logon.user)
 	switch s.state.Load() {
 	case sessionValid:
-		return s.renew(a)
+		return renewed(r, a)
 	case sessionClosed: // since the authentication began; requests in flight use its user and its keys
 		s.end()
 		return ntstatus.UserSessionDeleted
@@ -178,12 +193,12 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 			old.end()
 		}
 	}
-	if st := c.sessions.establish(s); st != ntstatus.Success {
+	if !c.sessions.establish(s) {
 		s.end()
-		return st
+		return r.refuseLogon(s.user, s.domain, errUserLimit, false)
 	}
 	s.expires(a.Expires())
-	if st := s.confirm(); st != ntstatus.Success {
+	if st := r.confirm(); st != ntstatus.Success {
 		return st
 	}
 	if c.user == "" {
@@ -195,17 +210,17 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 	return ntstatus.Success
 }
 
-// renew confirms a valid session after another authentication, which keeps its user and its keys.
+// renewed confirms a valid session after another authentication, which keeps its user and its keys.
 //
 // Source: [MS-SMB2 3.3.5.5.3]
-func (s *Session) renew(a *smbauth.Acceptor) ntstatus.Status {
+func renewed(r *request, a *smbauth.Acceptor) ntstatus.Status {
+	s := r.session
 	if s.user != a.User() {
-		s.conn.srv.peerLog.Warn(s.conn.log, "smb: re-authentication as another user", "user", s.user, "other", a.User())
 		s.end()
-		return ntstatus.AccessDenied
+		return r.refuseLogon(a.User(), a.Domain(), errOtherUser, false)
 	}
 	s.expires(a.Expires())
-	return s.confirm()
+	return r.confirm()
 }
 
 // handleLogoff ends the session and its opens before the response is sent.

@@ -1,7 +1,6 @@
 package smbserver
 
 import (
-	"log/slog"
 	"sync"
 
 	"lwio/internal/ntstatus"
@@ -39,15 +38,15 @@ func (s *Server) validSessions() []*Session {
 // confirm stores the hash that the client has proved to know, and ends the session if the user
 // or the password has changed since the proof began. Precondition: the session is valid, so
 // that Reauthorize finds it.
-func (s *Session) confirm() ntstatus.Status {
+func (r *request) confirm() ntstatus.Status {
+	s := r.session
 	proven := s.logon.ntHash
 	s.proven.Store(&proven)
 	if s.current() {
 		return ntstatus.Success
 	}
-	s.audit("logon refused", slog.String("cause", "the user or the password has changed"))
 	s.end()
-	return ntstatus.LogonFailure
+	return r.refuseLogon(s.user, s.domain, errChanged, false)
 }
 
 // current reports whether the user still exists, with the password of the logon.

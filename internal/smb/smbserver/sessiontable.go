@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"lwio/internal/account"
-	"lwio/internal/ntstatus"
 )
 
 // sessionTable holds the sessions of one connection, and the time limit for a connection
@@ -80,26 +79,19 @@ func (t *sessionTable) get(id uint64) *Session {
 	return t.byID[id]
 }
 
-// establish makes a session valid. Its user has one connection more if the user has no other
-// session here. It returns UserSessionDeleted if the session has ended meanwhile, and
-// RequestNotAccepted if the user has too many connections.
-func (t *sessionTable) establish(s *Session) ntstatus.Status {
+// establish makes a pending session valid. Its user has one connection more if the user has no other
+// session here. It reports false if the user has too many connections.
+func (t *sessionTable) establish(s *Session) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	first := !t.hasUserLocked(s.user)
-	if first && !t.connections.Take(s.user, 1, account.Last) {
-		return ntstatus.RequestNotAccepted
+	if !t.hasUserLocked(s.user) && !t.connections.Take(s.user, 1, account.Last) {
+		return false
 	}
-	if !s.state.CompareAndSwap(sessionPending, sessionValid) {
-		if first {
-			t.connections.Give(s.user, 1, account.Last)
-		}
-		return ntstatus.UserSessionDeleted
-	}
+	s.state.Store(sessionValid)
 	s.counted = true
 	t.valid.Add(1)
 	t.deadline.Stop()
-	return ntstatus.Success
+	return true
 }
 
 // hasUserLocked reports whether a user has a session that counts. Precondition: mu is held.
