@@ -3,6 +3,7 @@ package kerberos
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jcmturner/gokrb5/v8/keytab"
@@ -56,21 +57,24 @@ func isService(names []string) bool {
 	return len(names) == 2 && strings.EqualFold(names[0], service) && names[1] != ""
 }
 
-// realmOf returns the realm of all keys, or realm if that is not empty and some key is of it.
-func realmOf(keys []serviceKey, realm string) (string, error) {
-	seen := make(map[string]bool)
-	for _, k := range keys {
-		seen[k.realm] = true
-	}
-	switch {
-	case realm != "" && !seen[realm]:
-		return "", fmt.Errorf("no AES key of a service cifs/HOST@%s in the keytab", realm)
-	case realm == "" && len(seen) > 1:
-		return "", errors.New("the keytab has keys of several realms: name the realm of the users")
-	case realm == "":
+// keysIn returns the keys of a realm, which has some, and the realm; "" is the realm of all keys. Keys of
+// other realms are left out: their KDC could issue tickets for the users of this realm.
+func keysIn(keys []serviceKey, realm string) (of []serviceKey, _ string, err error) {
+	if realm == "" {
 		realm = keys[0].realm
+		if slices.ContainsFunc(keys, func(k serviceKey) bool { return k.realm != realm }) {
+			return nil, "", errors.New("the keytab has keys of several realms: name the realm of the users")
+		}
 	}
-	return realm, nil
+	for _, k := range keys {
+		if k.realm == realm {
+			of = append(of, k)
+		}
+	}
+	if len(of) == 0 {
+		return nil, "", fmt.Errorf("no AES key of a service cifs/HOST@%s in the keytab", realm)
+	}
+	return of, realm, nil
 }
 
 // keysOf returns the keys that can decrypt a ticket: same realm, service, encryption type and

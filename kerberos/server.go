@@ -19,7 +19,8 @@ const (
 type ServerConfig struct {
 	// Keytab is the content of a keytab with the keys of the service cifs/HOST.
 	Keytab []byte
-	// Realm is the realm of the users. Default: the realm of the keys.
+	// Realm is the realm of the users and of the service. Default: the realm of the keys. Keys of
+	// other realms are not used.
 	Realm string
 	// ClockSkew is the accepted difference to the clocks of clients. Default 5 min, at most 1 h.
 	ClockSkew time.Duration
@@ -52,7 +53,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kerberos: %w", err)
 	}
-	realm, err := realmOf(keys, cfg.Realm)
+	keys, realm, err := keysIn(keys, cfg.Realm)
 	if err != nil {
 		return nil, fmt.Errorf("kerberos: %w", err)
 	}
@@ -76,7 +77,7 @@ func (s *Server) Realm() string { return s.realm }
 func (s *Server) SetKeytab(content []byte) error {
 	keys, err := parseKeytab(content)
 	if err == nil {
-		_, err = realmOf(keys, s.realm)
+		keys, _, err = keysIn(keys, s.realm)
 	}
 	if err != nil {
 		return fmt.Errorf("kerberos: %w", err)

@@ -93,16 +93,17 @@ func TestInvalidRequestsAreRefused(t *testing.T) {
 	d.add(t, "cifs/"+testHost, "OTHER.LWIO", 1, aes256)
 	s := newServer(t, d, nil)
 	for name, change := range map[string]func(*ticket){
-		"ticket of another realm's client": func(k *ticket) { k.content.CRealm = "OTHER.LWIO" },
-		"realm in lower case":              func(k *ticket) { k.content.CRealm = strings.ToLower(testRealm) },
-		"service of another realm":         func(k *ticket) { k.realm, k.content.CRealm = "OTHER.LWIO", "OTHER.LWIO" },
-		"another service":                  func(k *ticket) { k.service = "HTTP/" + testHost },
-		"expired":                          func(k *ticket) { k.content.EndTime = time.Now().UTC().Add(-time.Second) },
-		"not yet valid":                    func(k *ticket) { k.content.StartTime = time.Now().UTC().Add(6 * time.Minute) },
-		"invalid flag":                     func(k *ticket) { types.SetFlag(&k.content.Flags, flags.Invalid) },
-		"name of two components":           func(k *ticket) { k.content.CName.NameString = []string{"alice", "admin"} },
-		"empty name":                       func(k *ticket) { k.content.CName.NameString = []string{""} },
-		"no name":                          func(k *ticket) { k.content.CName.NameString = nil },
+		"ticket of another realm's client":        func(k *ticket) { k.content.CRealm = "OTHER.LWIO" },
+		"realm in lower case":                     func(k *ticket) { k.content.CRealm = strings.ToLower(testRealm) },
+		"service of another realm":                func(k *ticket) { k.realm, k.content.CRealm = "OTHER.LWIO", "OTHER.LWIO" },
+		"client of the realm, service of another": func(k *ticket) { k.realm = "OTHER.LWIO" },
+		"another service":                         func(k *ticket) { k.service = "HTTP/" + testHost },
+		"expired":                                 func(k *ticket) { k.content.EndTime = time.Now().UTC().Add(-time.Second) },
+		"not yet valid":                           func(k *ticket) { k.content.StartTime = time.Now().UTC().Add(6 * time.Minute) },
+		"invalid flag":                            func(k *ticket) { types.SetFlag(&k.content.Flags, flags.Invalid) },
+		"name of two components":                  func(k *ticket) { k.content.CName.NameString = []string{"alice", "admin"} },
+		"empty name":                              func(k *ticket) { k.content.CName.NameString = []string{""} },
+		"no name":                                 func(k *ticket) { k.content.CName.NameString = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := newTicket("alice", aes256, time.Now())
