@@ -84,6 +84,7 @@ func (c *closing) leave() error {
 	stripe.Lock()
 	defer stripe.Unlock()
 
+	o.settle()
 	n := o.node // fixed while the open is in the table
 	d := f.table.unregister(o)
 	if d == nil {
@@ -92,6 +93,8 @@ func (c *closing) leave() error {
 	err := fail("delete", d.share.Name, d.path, d.share.Backend.Remove(d.path, n.id, d.dir))
 	if err != nil {
 		f.log.Warn("vfs: delete on close", "err", err)
+	} else {
+		d.share.watches.report(change{nameKind(d.dir), NameRemoved, d.path})
 	}
 	f.table.drop(n)
 	return err

@@ -204,6 +204,7 @@ func (c *creation) create() (*Open, Action, error) {
 	case err != nil:
 		return nil, 0, err
 	}
+	c.share.watches.report(change{nameKind(isDir), NameAdded, c.path})
 	if err := c.admit(o, FileInfo{Dir: isDir}); err != nil {
 		return nil, 0, err
 	}
@@ -236,6 +237,7 @@ func (c *creation) existing(info FileInfo) (*Open, Action, error) {
 		c.withdraw(o)
 		return nil, 0, err
 	}
+	o.modified(ChangedSize | ChangedLastWrite | ChangedAttributes)
 	if c.req.Disposition == Supersede {
 		return o, Superseded, nil
 	}

@@ -22,6 +22,9 @@
 //     references, runs the revoke hooks ([Open.OnRevoke]), waits for the held references, and then
 //     deletes and closes. [OP-58b]
 //
+//   - A watch ([Open.Watch]) reports the changes of a directory: those by opens of its share, over
+//     SMB and LWIO.
+//
 //   - A [Lock] keeps other opens of the file from locking, reading or writing a range of its
 //     bytes, over SMB and LWIO ([Open.TryLock], [Open.QueueLock], [Open.Unlock]).
 //
@@ -35,12 +38,16 @@
 // composed of references (I/O in flight), openLocks (its byte-range locks, in the lockTable of the
 // file), two hooks (revoke, stall) and, for a directory, a directory (its enumeration). A creation
 // is an open in progress, a renaming a rename in progress, a closing a close in progress.
-// stalledOpens counts the closed opens with I/O that has not ended.
+// The watches of a share are its component watches. stalledOpens counts the closed opens with I/O
+// that has not ended.
 //
 // # Exceptions to NT
 //
 //   - Locks do not apply to processes of the server's host. I/O that began before a lock was
 //     granted may still be in flight.
+//   - Watches do not see processes of the server's host, other shares of the same files, and names
+//     below a symbolic link. The writes of an open are reported at the first one, and after the
+//     last one by Sync or Close.
 //   - The backend decides whether names are case-sensitive.
 //   - A pending delete stops new opens of all hard links of the file.
 //   - Supersede empties the file, as overwrite does, and keeps its identity.
@@ -53,6 +60,6 @@
 //
 // Mutexes are taken in this order: share.ns (shared by opens and deletes, exclusive for renames and
 // for the delete of directories), one of share.paths (serialises the operations on one name),
-// directory.mu, table.mu (never held over I/O), pendingDirs.mu, lockTable.mu, account.Sum. hooks.mu
-// and stalledOpens.mu are taken alone. Hooks run without a held mutex.
+// directory.mu, table.mu (never held over I/O), pendingDirs.mu, watches.mu (held while functions of
+// watches run), lockTable.mu, account.Sum. hooks.mu and stalledOpens.mu are taken alone. Hooks run without a held mutex.
 package vfs

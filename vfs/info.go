@@ -31,7 +31,18 @@ func (o *Open) SetTimes(t Times) error {
 		if t.Accessed.IsZero() && t.Modified.IsZero() {
 			return nil
 		}
-		return o.handle.SetTimes(t)
+		if err := o.handle.SetTimes(t); err != nil {
+			return err
+		}
+		var kind ChangeFilter
+		if !t.Accessed.IsZero() {
+			kind |= ChangedLastAccess
+		}
+		if !t.Modified.IsZero() {
+			kind |= ChangedLastWrite
+		}
+		o.modified(kind)
+		return nil
 	})
 }
 
@@ -51,18 +62,27 @@ func (o *Open) SetAttributes(attributes uint32) error {
 			!o.IsDir() && attributes&AttrDirectory != 0,
 			o.IsDir() && attributes&AttrTemporary != 0:
 			return ntstatus.InvalidParameter
-		case attributes == 0 || o.IsDir():
+		case attributes == 0:
 			return nil
 		}
-		info, err := o.handle.Stat()
-		if err != nil {
+		if err := o.setReadOnly(attributes&AttrReadOnly != 0); err != nil {
 			return err
 		}
-		if on := attributes&AttrReadOnly != 0; on != info.ReadOnly() {
-			return o.handle.SetReadOnly(on)
-		}
+		o.modified(ChangedAttributes) // also for attributes that are not kept
 		return nil
 	})
+}
+
+// setReadOnly removes or restores the permission to write. A directory keeps its permissions.
+func (o *Open) setReadOnly(on bool) error {
+	if o.IsDir() {
+		return nil
+	}
+	info, err := o.handle.Stat()
+	if err != nil || on == info.ReadOnly() {
+		return err
+	}
+	return o.handle.SetReadOnly(on)
 }
 
 // VolumeInfo describes the file system of the share. It is read-only for a user that may only read.

@@ -100,6 +100,7 @@ func (o *Open) WriteAt(p []byte, off int64) (int, error) {
 	if err != nil {
 		return n, o.fail("write", err)
 	}
+	o.wrote()
 	return n, nil
 }
 
@@ -122,6 +123,7 @@ func (o *Open) WriteVec(pieces [][]byte, off int64) (int, error) {
 	if err != nil {
 		return n, o.fail("write", err)
 	}
+	o.wrote()
 	return n, nil
 }
 
@@ -135,6 +137,7 @@ func (o *Open) Sync() error {
 		if !o.IsDir() && o.granted&dataWrite == 0 {
 			return ntstatus.AccessDenied
 		}
+		o.settle()
 		return o.handle.Sync()
 	})
 }
@@ -153,6 +156,10 @@ func (o *Open) Truncate(size int64) error {
 		case size < 0 || o.IsDir():
 			return ntstatus.InvalidParameter
 		}
-		return o.handle.Truncate(size)
+		if err := o.handle.Truncate(size); err != nil {
+			return err
+		}
+		o.modified(ChangedSize | ChangedAttributes)
+		return nil
 	})
 }

@@ -35,6 +35,8 @@ type Open struct {
 	stall  hooks      // when a close has waited too long for I/O
 	// withdrawn reports that Reauthorize closes the open.
 	withdrawn atomic.Bool
+	// unsettled reports that watches have seen the first write only.
+	unsettled atomic.Bool
 
 	node    *node  // guarded by table.mu
 	at      int    // index in node.opens; guarded by table.mu

@@ -56,8 +56,9 @@ func (r *renaming) run() error {
 	}
 	backend := r.open.share.Backend
 	target, err := backend.Stat(r.to)
+	replaces := err == nil
 	switch {
-	case err == nil:
+	case replaces:
 		if err := r.mayReplace(target); err != nil {
 			return err
 		}
@@ -75,7 +76,30 @@ func (r *renaming) run() error {
 		return err
 	}
 	r.follow()
+	r.report(replaces)
 	return nil
+}
+
+// report reports the rename to watches. A rename to another directory is a removal and an addition.
+// A file changes its attributes and its time of creation too, as on Windows.
+//
+// Source: [MS-FSA 2.1.5.15.11]
+func (r *renaming) report(replaces bool) {
+	kind := nameKind(r.open.IsDir())
+	from, to := change{kind, NameRenamedOld, r.from}, change{kind, NameRenamedNew, r.to}
+	oldDir, _ := split(r.from)
+	if newDir, _ := split(r.to); newDir != oldDir {
+		from.action, to.action = NameRemoved, NameAdded
+	}
+	var changes []change
+	if replaces {
+		changes = append(changes, change{kind, NameRemoved, r.to})
+	}
+	changes = append(changes, from, to)
+	if !r.open.IsDir() {
+		changes = append(changes, change{ChangedAttributes | ChangedCreation, NameModified, r.to})
+	}
+	r.open.share.watches.report(changes...)
 }
 
 // mayMove checks the rules for the renamed file.
@@ -165,7 +189,9 @@ func (r *renaming) follow() {
 			}
 		}
 		r.table.mu.Lock()
+		old := other.path
 		other.path = r.to
 		r.table.mu.Unlock()
+		o.share.watches.move(other, old, r.to)
 	}
 }

@@ -73,6 +73,7 @@ type share struct {
 	paths [pathStripes]sync.Mutex // see the package comment
 
 	pendingDirs *pendingDirs
+	watches     watches
 }
 
 func newShare(s Share) *share {

@@ -154,8 +154,12 @@ func (t *table) setDeletionLocked(o *Open) {
 		return
 	}
 	o.node.deletion = &deletion{share: o.share, path: o.path, dir: o.IsDir()}
-	if o.IsDir() {
-		o.share.pendingDirs.add(o.path)
+	if !o.IsDir() {
+		return
+	}
+	o.share.pendingDirs.add(o.path)
+	for _, other := range o.node.opens {
+		other.share.watches.deleted(other, other.path)
 	}
 }
 
