@@ -119,7 +119,7 @@ func (m *message) parse() error {
 				return errors.New("a compound before authentication")
 			}
 		}
-		if h.Command == smbwire.CommandLock {
+		if h.Command == smbwire.CommandLock || h.Command == smbwire.CommandChangeNotify {
 			r.waitCtx, r.waitDone = c.cancels.add(c.waits, h.MessageID) // its CANCEL may come next
 		}
 		m.reqs = append(m.reqs, r)
@@ -144,11 +144,11 @@ func (m *message) run() {
 	if m.encrypted != nil {
 		m.answers.limit = maxEncryptedCompound
 	}
-	for _, r := range m.reqs {
-		r.single = len(m.reqs) == 1
+	for i, r := range m.reqs {
+		r.single, r.last = len(m.reqs) == 1, i == len(m.reqs)-1
 		st := r.serve()
 		if r.parked {
-			return // it is the only request
+			return // it is the last request
 		}
 		if r.waitDone != nil {
 			r.waitDone()

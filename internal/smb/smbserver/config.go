@@ -96,8 +96,8 @@ type Config struct {
 	// MaxWorkers bounds the messages of a connection that are served concurrently. Default
 	// 32.
 	MaxWorkers int
-	// MaxWaits bounds the requests of a connection that wait for a lock, in addition to
-	// MaxWorkers. Default 256.
+	// MaxWaits bounds the requests of a connection that wait for a lock or for changes of a
+	// directory, in addition to MaxWorkers. Default 256.
 	MaxWaits int
 	// MaxCredits bounds the credits of a connection. Default 8192, clamped to
 	// 128..8192.
@@ -107,7 +107,8 @@ type Config struct {
 	MaxTransferSize int
 	// Memory bounds the memory of messages, in and out, and of sessions, of all connections
 	// together, in bytes; requests wait for memory. A response counts until its last byte is
-	// written. One user has at most three quarters of it. Each connection has an allowance of
+	// written. One user has at most three quarters of it. Requests that wait for locks or for
+	// changes, and changes that wait for a request, have at most a quarter. Each connection has an allowance of
 	// 32 KiB beside it. Default 256 MiB, at least four messages of the largest size.
 	Memory int64
 	// AuthTimeout bounds the time of a connection without an authenticated session. Default

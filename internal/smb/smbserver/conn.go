@@ -59,7 +59,7 @@ type conn struct {
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	// waits is the context of requests that wait for a lock; endWaits ends them.
+	// waits is the context of parked requests; endWaits ends them.
 	waits    context.Context
 	endWaits context.CancelFunc
 
@@ -109,8 +109,8 @@ func (c *conn) cut(cause error) {
 	c.nc.Close()
 }
 
-// drain ends the connection after all received requests have their responses. Requests that
-// wait for a lock get CANCELLED. It does not wait.
+// drain ends the connection after all received requests have their responses. Parked requests
+// get CANCELLED. It does not wait.
 func (c *conn) drain() {
 	c.reader.stop()
 	c.endWaits()
@@ -160,7 +160,7 @@ func (c *conn) receive() (*message, error) {
 	case len(m.reqs) == 0:
 		m.free()
 		return nil, nil
-	case m.reqs[0].inOrder(), !c.sessions.authenticated():
+	case m.ordered(), !c.sessions.authenticated():
 		m.run()
 		if c.authFailures >= maxAuthFailures {
 			return nil, errAuthFailures

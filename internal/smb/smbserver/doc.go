@@ -8,8 +8,8 @@
 //     LWIO finds and checks them.
 //   - The server speaks dialects 2.0.2 to 3.1.1. Every message of a session is signed, or
 //     encrypted if the client or the configuration asks for that (encryption.go). The
-//     server refuses oplocks and leases, change notification, durable handles, and several
-//     channels to a session, with the status that the specification asks for.
+//     server refuses oplocks and leases, durable handles, and several channels to a session,
+//     with the status that the specification asks for.
 //   - Named pipes on IPC$ are the [PipeHandler]s of the configuration: one message in, one
 //     message out. The pipe srvsvc lists the shares (package srvsvc).
 //
@@ -35,22 +35,24 @@
 // does not delay the next one. A goroutine is added only if a message arrives while no
 // other goroutine waits for the turn. Work that must happen in order (negotiation, session
 // set-up, cancel, the bookkeeping of message ids) is done before the turn is passed on. A
-// request that waits for a lock has a goroutine of its own, up to Config.MaxWaits of them,
-// until the lock is granted or cancelled, or its file is closed. Server.Close waits for all
-// of them.
+// request that waits for a lock or for changes of a directory is parked (parked.go): it has a
+// goroutine of its own, up to Config.MaxWaits of them, until it is granted or cancelled, or
+// its file is closed. Server.Close waits for all of them.
 //
 // # Hostile peers
 //
 // Lengths are checked against the received message before any allocation. Memory is
 // bounded: a connection has at most MaxWorkers messages, and one of 16 KiB before
 // authentication. Messages count against the quota of Config.Memory, with the tables of their
-// requests, at most maxCompound. A connection is
+// requests, at most maxCompound. Parked requests and the changes that wait for a request hold
+// at most a quarter of Config.Memory. A connection is
 // cut in time if it is silent before authentication, stops in the middle of a message, or
 // does not read its responses.
 //
 // # Locks
 //
-// Mutexes are taken in this order: workers.turn, sessionTable.mu, Server.mu. The mutexes of
+// Mutexes are taken in this order: workers.turn, sessionTable.mu, Server.mu; and watch.beginning,
+// the mutexes of vfs, watch.mu. The mutexes of
 // other components are leaves. No mutex is held during file I/O. Exception: if the
 // connection is lost, its sessions are torn down with workers.turn held.
 //

@@ -36,6 +36,7 @@ type open struct {
 	pipe *pipe
 
 	search   search        // of a directory
+	watch    watch         // of a directory
 	position atomic.Uint64 // behind the last byte read, or set by the client
 }
 

@@ -60,14 +60,14 @@ func TestQueryOfEveryClassHasItsStatus(t *testing.T) {
 	c.want(ntstatus.AccessDenied, cmdQueryInfo, queryBody(attributes, 1, 15, 0, 4096))
 }
 
-// A class of an enumeration is one of the six forms of entries.
+// A class of an enumeration is one of the seven forms of entries.
 //
 // Source: [MS-SMB2 3.3.5.18], [MS-FSCC 2.4]
 func TestEnumerationOfEveryClassHasItsStatus(t *testing.T) {
 	_, addr, _ := testServer(t, nil)
 	c := mount(t, addr, "data")
 	dir := c.mustCreate(create{access: 1, share: 7, disposition: 1, options: 1})
-	forms := classes{ntstatus.Success: {1, 2, 3, 12, 37, 38}}
+	forms := classes{ntstatus.Success: {1, 2, 3, 12, 37, 38, 60}}
 	for i := range 256 {
 		if st := c.call(cmdQueryDirectory, findBody(dir, byte(i), 1, "*", 4096)).status; st != forms.of(byte(i)) {
 			t.Errorf("class %d: %v, want %v", i, st, forms.of(byte(i)))

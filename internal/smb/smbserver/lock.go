@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"lwio/internal/account"
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
 	"lwio/vfs"
@@ -87,23 +86,16 @@ func waitForLock(r *request, f *vfs.Open, l vfs.Lock) ntstatus.Status {
 	if wait == nil {
 		return statusOf(err)
 	}
-	r.msg, r.answers = nil, nil // their memory is freed with the message
-	memory, ok := r.conn.memory.TryCharge(r.session.user, goroutineMemory, account.Last)
-	r.parked = ok && r.conn.workers.park(func() {
-		defer memory.Return()
-		defer r.waitDone()
-		r.interim()
+	memory, ok := r.hold(smallBody)
+	if ok && r.park(memory, func() ntstatus.Status {
 		st := statusOf(wait.Wait(r.waitCtx))
 		if st == ntstatus.Success {
 			st = r.resp.empty()
 		}
-		r.resp.finish(st, false)
-		r.conn.write(r.encrypted, r.resp.out)
-	})
-	if r.parked {
+		return st
+	}) {
 		return ntstatus.Pending
 	}
-	memory.Return()
 	now, cancel := context.WithCancel(r.waitCtx)
 	cancel()
 	if wait.Wait(now) != nil {

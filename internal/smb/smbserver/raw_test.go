@@ -134,7 +134,7 @@ func testServer(t testing.TB, change func(*Config)) (s *Server, addr, dir string
 		if st := fs.Stats(); st.Opens != 0 {
 			t.Errorf("%d opens are left", st.Opens)
 		}
-		if bytes, users := s.memory.Held(), s.users.Held(); bytes != 0 || users != 0 {
+		if bytes, users := s.memory.Held()+s.held.Held(), s.users.Held(); bytes != 0 || users != 0 {
 			t.Errorf("%d bytes and %d connections of users are left", bytes, users)
 		}
 	})

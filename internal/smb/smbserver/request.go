@@ -29,7 +29,8 @@ type request struct {
 	// encrypted; nil for a message that is not encrypted.
 	encrypted *Session
 	first     bool // the first request of its message
-	single    bool // the only request of its message
+	single    bool // the only request of its message, or parked
+	last      bool // the last request of its message
 	charge    uint16
 
 	session *Session
@@ -39,7 +40,7 @@ type request struct {
 	dropped bool // no response: the connection is being cut
 	parked  bool // a goroutine of the request's own sends the response
 
-	// Set for LOCK: waitCtx ends with CANCEL until waitDone is called.
+	// Set for LOCK and CHANGE_NOTIFY: waitCtx ends with CANCEL until waitDone is called.
 	waitCtx  context.Context
 	waitDone func()
 }
@@ -55,7 +56,14 @@ func newRequest(m *message, h *smbwire.Header, msg []byte) *request {
 	return r
 }
 
-// inOrder reports whether the request is served before the next message is read.
+// ordered reports whether the message is served before the next one is read: messages with one of
+// the requests of inOrder, and a CHANGE_NOTIFY, because changes go to the requests in their order.
+func (m *message) ordered() bool {
+	return m.reqs[0].inOrder() || len(m.reqs) == 1 && m.reqs[0].hdr.Command == smbwire.CommandChangeNotify
+}
+
+// inOrder reports whether the request is served before the next message is read, and is no part of a
+// compound.
 func (r *request) inOrder() bool {
 	return r.hdr.Command == smbwire.CommandNegotiate || r.hdr.Command == smbwire.CommandSessionSetup
 }

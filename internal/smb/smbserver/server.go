@@ -31,6 +31,7 @@ type Server struct {
 	authLimit *authLimit
 	users     *account.Sum // connections with an authenticated session
 	memory    *account.Sum // of messages and sessions, beyond the allowances of connections
+	held      *account.Sum // the part of it that parked requests and watches hold
 
 	openIDs atomic.Uint64
 
@@ -88,6 +89,7 @@ func New(cfg Config) (*Server, error) {
 		authLimit: newAuthLimit(cfg.AuthFailures),
 		users:     account.NewSum(int64(cfg.MaxConnections)*int64(cfg.MaxSessions), int64(cfg.MaxUserConnections)),
 		memory:    account.NewSum(cfg.Memory, 0),
+		held:      account.NewSum(cfg.Memory/heldShare, 0),
 		listeners: make(map[net.Listener]struct{}),
 		sessions:  make(map[uint64]*Session),
 		limiters:  make(map[string]*ratelimit.Limiter),

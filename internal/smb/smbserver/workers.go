@@ -10,11 +10,11 @@ import (
 const maxIdleWorkers = 2
 
 // workers is the worker pool of one connection. Its goroutines, between one and limit, take
-// turns at reading a message and then serve it. A request that waits for a lock has an
-// additional goroutine. It is safe for concurrent use.
+// turns at reading a message and then serve it. A parked request has an additional
+// goroutine. It is safe for concurrent use.
 type workers struct {
 	limit     int // goroutines that read and serve
-	waitLimit int // goroutines that wait for locks
+	waitLimit int // goroutines of parked requests
 	// next reads a message; ok is false when there are no more, and the result is nil
 	// when nothing is left to serve. The caller holds turn.
 	next func() (m *message, ok bool)

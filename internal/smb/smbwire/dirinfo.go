@@ -13,11 +13,12 @@ const (
 	ClassNames           DirClass = 12
 	ClassIDBothDirectory DirClass = 37
 	ClassIDFullDirectory DirClass = 38
+	ClassIDExtdDirectory DirClass = 60
 )
 
 // dirLayout has the offsets of the parts of an entry; 0 for a part that the class lacks.
 type dirLayout struct {
-	nameLength, eaSize, shortName, fileID, name int
+	nameLength, eaSize, shortName, fileID, name int // fileID has 16 bytes in ClassIDExtdDirectory
 }
 
 func (c DirClass) layout() (dirLayout, bool) {
@@ -28,6 +29,8 @@ func (c DirClass) layout() (dirLayout, bool) {
 		return dirLayout{nameLength: 60, eaSize: 64, name: 68}, true
 	case ClassIDFullDirectory:
 		return dirLayout{nameLength: 60, eaSize: 64, fileID: 72, name: 80}, true
+	case ClassIDExtdDirectory:
+		return dirLayout{nameLength: 60, eaSize: 64, fileID: 72, name: 88}, true
 	case ClassBothDirectory:
 		return dirLayout{nameLength: 60, eaSize: 64, shortName: 68, name: 94}, true
 	case ClassIDBothDirectory:

@@ -11,7 +11,7 @@ import (
 )
 
 var dirClasses = []DirClass{
-	ClassDirectory, ClassFullDirectory, ClassBothDirectory, ClassNames, ClassIDBothDirectory, ClassIDFullDirectory,
+	ClassDirectory, ClassFullDirectory, ClassBothDirectory, ClassNames, ClassIDBothDirectory, ClassIDFullDirectory, ClassIDExtdDirectory,
 }
 
 // sampleEntry has every field set.
@@ -40,6 +40,7 @@ func TestDirEntryGolden(t *testing.T) {
 		ClassNames:           entryHead + "08000000" + entryName,
 		ClassIDBothDirectory: entryHead + entryBody + entryEA + entryShort + "0000" + entryID + entryName,
 		ClassIDFullDirectory: entryHead + entryBody + entryEA + "00000000" + entryID + entryName,
+		ClassIDExtdDirectory: entryHead + entryBody + entryEA + "00000000" + entryID + "0000000000000000" + entryName,
 	} {
 		e, want := sampleEntry(), unhex(t, wire)
 		b, at := AppendDirEntry(nil, 0, -1, class, &e)
@@ -53,6 +54,39 @@ func TestDirEntryGolden(t *testing.T) {
 			if _, _, err := NextDirEntry(class, want[:n:n]); err == nil {
 				t.Errorf("class %d: %d of %d bytes were accepted", class, n, len(want))
 			}
+		}
+	}
+}
+
+// Changes are aligned to four bytes, and the last one has no padding. No prefix of the list is a list.
+//
+// Source: [MS-FSCC 2.7.1], [MS-SMB2 2.2.36]
+func TestNotifyInfoGolden(t *testing.T) {
+	list := []NotifyInfo{{1, text("a")}, {4, text("ab")}, {5, text(`d\n`)}}
+	want := unhex(t, "10000000 01000000 02000000 6100 0000"+"10000000 04000000 04000000 61006200"+"00000000 05000000 06000000 64005c006e00")
+	got, last := []byte("before"), -1
+	for _, i := range list {
+		got, last = AppendNotifyInfo(got, len("before"), last, &i)
+	}
+	if got = got[len("before"):]; !bytes.Equal(got, want) {
+		t.Fatalf("%x, want %x", got, want)
+	}
+	parse := func(b []byte) (all []NotifyInfo, err error) {
+		for b != nil {
+			var i NotifyInfo
+			if i, b, err = NextNotifyInfo(b); err != nil {
+				return nil, err
+			}
+			all = append(all, i)
+		}
+		return all, nil
+	}
+	if all, err := parse(want); err != nil || !cmp.Equal(all, list) {
+		t.Errorf("decoded: %v, %v", all, err)
+	}
+	for n := 1; n < len(want); n++ {
+		if all, err := parse(want[:n:n]); err == nil {
+			t.Errorf("%d of %d bytes are a list: %v", n, len(want), all)
 		}
 	}
 }

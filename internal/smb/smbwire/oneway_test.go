@@ -13,6 +13,24 @@ func (r *ChangeNotifyRequest) AppendTo(b []byte) []byte {
 	return le.AppendUint32(b, 0)
 }
 
+// NextNotifyInfo decodes the first change of a list; more is the bytes behind it, nil behind the last.
+func NextNotifyInfo(list []byte) (i NotifyInfo, more []byte, err error) {
+	const name = "change"
+	if len(list) < notifyInfoFixed {
+		return i, nil, fault(name, "", ErrShort)
+	}
+	b := list
+	if next := le.Uint32(b); next != 0 {
+		if next%4 != 0 || next < notifyInfoFixed || uint64(next) >= uint64(len(b)) {
+			return i, nil, fault(name, "NextEntryOffset", ErrOffset)
+		}
+		b, more = b[:next], b[next:]
+	}
+	i.Action = le.Uint32(b[4:])
+	i.Name, err = rest(name, "FileName", b, notifyInfoFixed, le.Uint32(b[8:]))
+	return i, more, err
+}
+
 // DecodeCloseResponse decodes a body.
 func DecodeCloseResponse(body []byte) (CloseResponse, error) {
 	if err := checkBody("CLOSE response", body, closeResponseFixed, closeResponseFixed); err != nil {
