@@ -68,12 +68,9 @@ var tortureSuites = []tortureSuite{
 	}},
 	{name: "compound", passes: []string{
 		"related1", "related2", "related3", "related5", "related6", "related8", "related9", "unrelated1", "invalid1", "invalid2",
-		"invalid3", "invalid4", "compound-break", "create-write-close",
+		"invalid3", "invalid4", "interim1", "interim2", "compound-break", "create-write-close",
 	}, fails: []tortureFailure{
 		{"access lists are not stored: Samba too, a little later", "smb2_setinfo_file failed", []string{"related4", "related7"}},
-		{"there is no change notification", "NT_STATUS_NOT_SUPPORTED", []string{"interim1"}},
-		// interim1 leaves its directory until its connection has ended. interim2 uses the same name.
-		{"there is no change notification", "Incorrect status", []string{"interim2"}},
 		{"there are no streams: Samba too", "NT_STATUS_OBJECT_NAME_INVALID", []string{"compound-padding"}},
 	}},
 	{name: "compound_async", passes: []string{"flush_close", "flush_flush"}},
@@ -109,8 +106,24 @@ var bindTests = func() (names []string) {
 }()
 
 // ioctlTests are the tests of smb2.ioctl for the control codes that the server offers. Its other
-// tests are of copies within the server, sparse and compressed files, streams and network interfaces.
-var ioctlTests = tortureSuite{name: "ioctl", passes: []string{"req_resume_key", "req_two_resume_keys"}}
+// tests are of sparse and compressed files, streams and network interfaces.
+var ioctlTests = tortureSuite{name: "ioctl", passes: []string{
+	"req_resume_key", "req_two_resume_keys",
+	"copy_chunk_simple", "copy_chunk_multi", "copy_chunk_tiny", "copy_chunk_overwrite", "copy_chunk_append", "copy_chunk_limits",
+	"copy_chunk_src_lock", "copy_chunk_dest_lock", "copy_chunk_bad_key", "copy_chunk_src_is_dest", "copy_chunk_src_is_dest_overlap",
+	"copy_chunk_bad_access", "copy_chunk_write_access", "copy_chunk_src_exceed", "copy_chunk_src_exceed_multi",
+	"copy_chunk_sparse_dest", "copy_chunk_max_output_sz", "copy_chunk_zero_length", "copy_chunk_across_shares",
+	"copy_chunk_across_shares2", "copy_chunk_across_shares3",
+}}
+
+// notifyTests are the tests of smb2.notify without mask, which passes too and waits for 77 seconds in all.
+var notifyTests = tortureSuite{name: "notify", passes: []string{
+	"valid-req", "tcon", "dir", "tdis", "tdis1", "close", "logoff", "session-reconnect", "invalid-reauth", "basedir", "double",
+	"file", "tcp", "overflow", "rmdir1", "rmdir2", "rmdir3", "rmdir4", "handle-permissions",
+}, fails: []tortureFailure{
+	{"a path has no component ..", "NT_STATUS_OBJECT_PATH_SYNTAX_BAD", []string{"tree"}},
+	{"a directory stays while the test has it open", "NT_STATUS_DIRECTORY_NOT_EMPTY", []string{"rec", "mask-change"}},
+}}
 
 // findTests are the tests of smb2.compound_find without the one that asks for more than the
 // negotiated size.
@@ -126,7 +139,7 @@ func TestSmbtortureSuitesHaveTheirResults(t *testing.T) {
 	for _, suite := range tortureSuites {
 		t.Run(suite.name, func(t *testing.T) { suite.check(t, s.torture(t, "sign", "smb2."+suite.name)) })
 	}
-	for _, part := range []tortureSuite{ioctlTests, findTests} {
+	for _, part := range []tortureSuite{ioctlTests, findTests, notifyTests} {
 		t.Run(part.name, func(t *testing.T) {
 			var names []string
 			for _, test := range part.tests() {

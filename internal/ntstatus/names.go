@@ -44,6 +44,7 @@ const (
 	TimeDifferenceAtDC               Status = 0xC0000133
 	AccountRestriction               Status = 0xC000006E
 	RangeNotLocked                   Status = 0xC000007E
+	InvalidViewSize                  Status = 0xC000001F
 	DiskFull                         Status = 0xC000007F
 	InsufficientResources            Status = 0xC000009A
 	MediaWriteProtected              Status = 0xC00000A2
@@ -134,6 +135,7 @@ var names = map[Status]string{
 	TimeDifferenceAtDC:               "TIME_DIFFERENCE_AT_DC",
 	AccountRestriction:               "ACCOUNT_RESTRICTION",
 	RangeNotLocked:                   "RANGE_NOT_LOCKED",
+	InvalidViewSize:                  "INVALID_VIEW_SIZE",
 	DiskFull:                         "DISK_FULL",
 	InsufficientResources:            "INSUFFICIENT_RESOURCES",
 	MediaWriteProtected:              "MEDIA_WRITE_PROTECTED",

@@ -76,6 +76,7 @@ var meanings = map[Status][]error{
 	FileLockConflict:       {syscall.EAGAIN},
 	LockNotGranted:         {syscall.EAGAIN},
 	RangeNotLocked:         {fs.ErrInvalid},
+	InvalidViewSize:        {fs.ErrInvalid},
 	InvalidLockRange:       {fs.ErrInvalid, syscall.EINVAL},
 	DeletePending:          {fs.ErrNotExist, syscall.EBUSY},
 	FileClosed:             {fs.ErrClosed},

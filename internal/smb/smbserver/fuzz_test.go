@@ -117,6 +117,10 @@ func FuzzRequests(f *testing.F) {
 		{seed(cmdQueryDirectory, 26, findBody(id, 37, 0, "*", 60000)), seed(cmdTreeDisconnect, 24, []byte{4, 0, 0, 0}), seed(cmdFlush, 9, append([]byte{24, 0, 0, 0, 0, 0, 0, 0}, id[:]...))},
 		{seed(cmdIoctl, 51, ioctlBody(id, fsctlTransceive, make([]byte, 3000), 3000)), seed(cmdClose, 11, closeBody(id, 0))},
 		{seed(cmdChangeNotify, 58, append(make([]byte, 8), append(id[:], make([]byte, 8)...)...)), seed(cmdSessionSetup, 0, setupBody([]byte("x"), 0))},
+		{seed(cmdChangeNotify, 18, notifyBody(id, 1, 100, changedAll)), seed(cmdWrite, 17, writeBody(id, 0, []byte("x"))), seed(cmdCreate, 0, rw("new").body())},
+		{seed(cmdChangeNotify, 26, notifyBody(id, 0, 0, changedAll)), seed(cmdSetInfo, 25, setBody(id, 1, 10, renameInfo("y", true))), seed(cmdClose, 10, closeBody(id, 0))},
+		{seed(cmdChangeNotify, 22, notifyBody(id, 1, 5000, changedNames)), seed(cmdTreeDisconnect, 16, []byte{4, 0, 0, 0}), seed(cmdLogoff, 0, []byte{4, 0, 0, 0})},
+		{seed(cmdIoctl, 1, ioctlBody(id, fsctlCopyChunk, copyInput(make([]byte, 24), chunk{n: 10}), 12)), seed(cmdIoctl, 9, ioctlBody(id, fsctlCopyChunkWrite, make([]byte, 32), 12))},
 	} {
 		f.Add(append([]byte{byte(i)}, bytes.Join(requests, nil)...))
 		f.Add(append([]byte{byte(i + 1)}, bytes.Join(requests, nil)...))
@@ -141,6 +145,7 @@ type fuzzClient struct {
 	raw        *raw
 	canEncrypt bool
 	ids        [4][16]byte   // by the bits of fuzzHandle
+	key        []byte        // the resume key of the file
 	frames     chan []byte   // received
 	ended      chan struct{} // closed after frames
 }
@@ -160,6 +165,7 @@ func newFuzzClient(t *testing.T, s *Server, dialect byte) *fuzzClient {
 	c.ids[3] = r.mustCreate(create{name: "lwio", access: 3, share: 7, disposition: 1})
 	r.mustConnect("data")
 	c.ids[1], c.ids[2] = r.mustCreate(rw("file")), r.mustCreate(create{access: 0x81, share: 7, disposition: 1, options: 1})
+	c.key = r.keyOf(c.ids[1])
 	go func() { // takes responses at any time, so that the server never waits for the client
 		defer close(c.ended)
 		defer close(c.frames)
@@ -172,6 +178,14 @@ func newFuzzClient(t *testing.T, s *Server, dialect byte) *fuzzClient {
 		}
 	}()
 	return c
+}
+
+// fuzzCode returns the control code of an IOCTL, 0 for another body.
+func fuzzCode(cmd byte, body []byte) uint32 {
+	if cmd != cmdIoctl || len(body) < 8 {
+		return 0
+	}
+	return le.Uint32(body[4:])
 }
 
 // account returns the account of the only connection of a server.
@@ -199,6 +213,9 @@ func (c *fuzzClient) play(in []byte) {
 		}
 		if off, ok := idOffset[cmd]; ok && len(body) >= off+16 && how&fuzzHandle != 0 {
 			copy(body[off:], c.ids[how&fuzzHandle][:])
+		}
+		if code := fuzzCode(cmd, body); (code == fsctlCopyChunk || code == fsctlCopyChunkWrite) && len(body) >= 80 && body[56] == 0 {
+			copy(body[56:], c.key) // a key of zeros is the key of the file
 		}
 		c.raw.plain = how&fuzzEncrypted == 0 || !c.canEncrypt
 		first := c.raw.id
@@ -272,7 +289,7 @@ func (c *fuzzClient) exchange(out []byte, due int) bool {
 			}
 			if le.Uint32(b[8:]) != 0x103 {
 				due--
-			} else if b[12] == cmdLock && !send(c.cancel(le.Uint64(b[24:]), true)) { // otherwise it waits without end
+			} else if (b[12] == cmdLock || b[12] == cmdChangeNotify) && !send(c.cancel(le.Uint64(b[24:]), true)) { // otherwise it waits without end
 				return false
 			}
 			if next = int(le.Uint32(b[20:])); next == 0 {
@@ -292,7 +309,7 @@ func (c *fuzzClient) exchange(out []byte, due int) bool {
 // wantNothingHeld checks the sums of a server whose only connection has ended.
 func (c *fuzzClient) wantNothingHeld(s *Server, a *account.Account) {
 	t := c.raw.t
-	if memory, users := s.memory.Held(), s.users.Held(); memory != 0 || users != 0 {
+	if memory, users := s.memory.Held()+s.held.Held(), s.users.Held(); memory != 0 || users != 0 {
 		t.Errorf("%d bytes and %d connections of users are left", memory, users)
 	}
 	if _, whole := a.TryCharge("", allowance, account.Last); !whole {

@@ -49,7 +49,7 @@ func handleIoctl(r *request, q smbwire.IoctlRequest) ntstatus.Status {
 		q.FileID = r.compound.file
 		out, st = ioctlOpen(r, o, &q)
 	}
-	if r.dropped || !carriesBody(st) {
+	if r.dropped || !r.resp.carriesBody(st) {
 		return st
 	}
 	resp := smbwire.IoctlResponse{CtlCode: q.CtlCode, FileID: q.FileID, Output: out}
@@ -85,6 +85,8 @@ func ioctlOpen(r *request, o *open, q *smbwire.IoctlRequest) ([]byte, ntstatus.S
 	switch q.CtlCode {
 	case smbwire.FsctlSrvRequestResumeKey:
 		return resumeKey(r, o, int(q.MaxOutputResponse))
+	case smbwire.FsctlSrvCopyChunk, smbwire.FsctlSrvCopyChunkWrite:
+		return copyChunks(r, o, q)
 	case smbwire.FsctlPipeTransceive:
 		if o.pipe == nil {
 			return nil, ntstatus.NotSupported

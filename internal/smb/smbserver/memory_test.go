@@ -176,45 +176,66 @@ func flooders() map[string]flooder {
 		}
 		return f
 	}
-	return map[string]flooder{
-		"echo":                 fixed(cmdEcho, []byte{4, 0, 0, 0}),
-		"encrypted echo":       sealed(fixed(cmdEcho, []byte{4, 0, 0, 0})),
-		"negotiate":            alone(fixed(cmdNegotiate, negotiateBody(0x0311))),
-		"session set-up":       alone(fixed(cmdSessionSetup, setupBody(make([]byte, 2<<10), 0))),
-		"new session":          alone(newSessions()),
-		"logoff":               fixed(cmdLogoff, []byte{4, 0, 0, 0}),
-		"tree connect":         fixed(cmdTreeConnect, connectBody("IPC$")),
-		"tree disconnect":      fixed(cmdTreeDisconnect, []byte{4, 0, 0, 0}),
-		"create":               fixed(cmdCreate, rw("f").body()),
-		"pipe":                 pipe(cmdCreate, func([16]byte) []byte { return rw("echo").body() }),
-		"close":                file(cmdClose, func(id [16]byte) []byte { return closeBody(id, 1) }),
-		"flush":                file(cmdFlush, func(id [16]byte) []byte { return append([]byte{24, 0, 0, 0, 0, 0, 0, 0}, id[:]...) }),
-		"read":                 file(cmdRead, func(id [16]byte) []byte { return readBody(id, 0, 64<<10, 0) }),
-		"encrypted read":       sealed(file(cmdRead, func(id [16]byte) []byte { return readBody(id, 0, 64<<10, 0) })),
-		"single read":          alone(file(cmdRead, func(id [16]byte) []byte { return readBody(id, 0, 64<<10, 0) })),
-		"long read":            long(file(cmdRead, func(id [16]byte) []byte { return readBody(id, 0, 1<<20, 0) })),
-		"pipe read":            pipe(cmdRead, func(id [16]byte) []byte { return readBody(id, 0, 64<<10, 0) }),
-		"write":                file(cmdWrite, func(id [16]byte) []byte { return writeBody(id, 0, make([]byte, 4<<10)) }),
-		"encrypted write":      sealed(file(cmdWrite, func(id [16]byte) []byte { return writeBody(id, 0, make([]byte, 4<<10)) })),
-		"long write":           file(cmdWrite, func(id [16]byte) []byte { return writeBody(id, 0, make([]byte, 63<<10)) }),
-		"pipe write":           pipe(cmdWrite, func(id [16]byte) []byte { return writeBody(id, 0, make([]byte, 4<<10)) }),
-		"lock":                 lock(lockExclusive | lockNow),
-		"waiting lock":         alone(lock(lockExclusive)),
-		"resume key":           file(cmdIoctl, func(id [16]byte) []byte { return ioctlBody(id, 0x00140078, nil, 64<<10) }),
-		"transaction":          pipe(cmdIoctl, func(id [16]byte) []byte { return ioctlBody(id, 0x0011C017, make([]byte, 4<<10), 8<<10) }),
-		"single transaction":   alone(pipe(cmdIoctl, func(id [16]byte) []byte { return ioctlBody(id, 0x0011C017, make([]byte, 4<<10), 8<<10) })),
-		"cancel":               fixed(cmdCancel, []byte{4, 0, 0, 0}),
-		"query directory":      list(64 << 10),
-		"long query directory": long(list(1 << 20)),
-		"change notify": file(cmdChangeNotify, func(id [16]byte) []byte {
-			return append([]byte{32, 0, 0, 0, 0, 0, 0, 0}, append(id[:], make([]byte, 8)...)...)
-		}),
-		"query info":    file(cmdQueryInfo, func(id [16]byte) []byte { return queryBody(id, 1, 18, 0, 64<<10) }),
-		"security":      file(cmdQueryInfo, func(id [16]byte) []byte { return queryBody(id, 3, 0, 7, 64<<10) }),
-		"set info":      file(cmdSetInfo, func(id [16]byte) []byte { return setBody(id, 1, 20, make([]byte, 8)) }),
-		"oplock break":  file(cmdOplockBreak, func(id [16]byte) []byte { return append([]byte{24, 0, 0, 0, 0, 0, 0, 0}, id[:]...) }),
-		"wrong command": fixed(77, make([]byte, 64)),
+	notify := func(n uint32) flooder { // each waits
+		return flooder{command: cmdChangeNotify, begin: func(c *raw) func() []byte {
+			id := c.mustCreate(listable(""))
+			return func() []byte { return c.message(cmdChangeNotify, notifyBody(id, 1, n, changedAll)) }
+		}}
 	}
+	return map[string]flooder{
+		"echo":                  fixed(cmdEcho, []byte{4, 0, 0, 0}),
+		"encrypted echo":        sealed(fixed(cmdEcho, []byte{4, 0, 0, 0})),
+		"negotiate":             alone(fixed(cmdNegotiate, negotiateBody(0x0311))),
+		"session set-up":        alone(fixed(cmdSessionSetup, setupBody(make([]byte, 2<<10), 0))),
+		"new session":           alone(newSessions()),
+		"logoff":                fixed(cmdLogoff, []byte{4, 0, 0, 0}),
+		"tree connect":          fixed(cmdTreeConnect, connectBody("IPC$")),
+		"tree disconnect":       fixed(cmdTreeDisconnect, []byte{4, 0, 0, 0}),
+		"create":                fixed(cmdCreate, rw("f").body()),
+		"pipe":                  pipe(cmdCreate, func([16]byte) []byte { return rw("echo").body() }),
+		"close":                 file(cmdClose, func(id [16]byte) []byte { return closeBody(id, 1) }),
+		"flush":                 file(cmdFlush, func(id [16]byte) []byte { return append([]byte{24, 0, 0, 0, 0, 0, 0, 0}, id[:]...) }),
+		"read":                  file(cmdRead, func(id [16]byte) []byte { return readBody(id, 0, 64<<10, 0) }),
+		"encrypted read":        sealed(file(cmdRead, func(id [16]byte) []byte { return readBody(id, 0, 64<<10, 0) })),
+		"single read":           alone(file(cmdRead, func(id [16]byte) []byte { return readBody(id, 0, 64<<10, 0) })),
+		"long read":             long(file(cmdRead, func(id [16]byte) []byte { return readBody(id, 0, 1<<20, 0) })),
+		"pipe read":             pipe(cmdRead, func(id [16]byte) []byte { return readBody(id, 0, 64<<10, 0) }),
+		"write":                 file(cmdWrite, func(id [16]byte) []byte { return writeBody(id, 0, make([]byte, 4<<10)) }),
+		"encrypted write":       sealed(file(cmdWrite, func(id [16]byte) []byte { return writeBody(id, 0, make([]byte, 4<<10)) })),
+		"long write":            file(cmdWrite, func(id [16]byte) []byte { return writeBody(id, 0, make([]byte, 63<<10)) }),
+		"pipe write":            pipe(cmdWrite, func(id [16]byte) []byte { return writeBody(id, 0, make([]byte, 4<<10)) }),
+		"lock":                  lock(lockExclusive | lockNow),
+		"waiting lock":          alone(lock(lockExclusive)),
+		"resume key":            file(cmdIoctl, func(id [16]byte) []byte { return ioctlBody(id, 0x00140078, nil, 64<<10) }),
+		"transaction":           pipe(cmdIoctl, func(id [16]byte) []byte { return ioctlBody(id, 0x0011C017, make([]byte, 4<<10), 8<<10) }),
+		"single transaction":    alone(pipe(cmdIoctl, func(id [16]byte) []byte { return ioctlBody(id, 0x0011C017, make([]byte, 4<<10), 8<<10) })),
+		"cancel":                fixed(cmdCancel, []byte{4, 0, 0, 0}),
+		"query directory":       list(64 << 10),
+		"long query directory":  long(list(1 << 20)),
+		"change notify":         alone(notify(64 << 10)),
+		"related change notify": notify(100),
+		"copy within server":    long(copying()),
+		"query info":            file(cmdQueryInfo, func(id [16]byte) []byte { return queryBody(id, 1, 18, 0, 64<<10) }),
+		"security":              file(cmdQueryInfo, func(id [16]byte) []byte { return queryBody(id, 3, 0, 7, 64<<10) }),
+		"set info":              file(cmdSetInfo, func(id [16]byte) []byte { return setBody(id, 1, 20, make([]byte, 8)) }),
+		"oplock break":          file(cmdOplockBreak, func(id [16]byte) []byte { return append([]byte{24, 0, 0, 0, 0, 0, 0, 0}, id[:]...) }),
+		"wrong command":         fixed(77, make([]byte, 64)),
+	}
+}
+
+// copying returns copies of 16 chunks of a file of 1 MiB.
+func copying() flooder {
+	return flooder{command: cmdIoctl, begin: func(c *raw) func() []byte {
+		from, to := c.mustCreate(rw("f")), c.mustCreate(rw("h"))
+		r := c.want(ntstatus.Success, cmdIoctl, ioctlBody(from, fsctlResumeKey, nil, 32))
+		var list []chunk
+		for range 16 {
+			list = append(list, chunk{n: 1 << 20})
+		}
+		return func() []byte {
+			return c.message(cmdIoctl, ioctlBody(to, fsctlCopyChunk, copyInput(r.body[48:72], list...), 12))
+		}
+	}}
 }
 
 // newSessions returns the first messages of sessions.

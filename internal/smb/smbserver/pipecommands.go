@@ -49,7 +49,7 @@ func readPipe(r *request, p *pipe, q *smbwire.ReadRequest) ntstatus.Status {
 		return ntstatus.ConnectionDisconnected
 	}
 	data, st := p.read(n)
-	if !carriesBody(st) {
+	if !r.resp.carriesBody(st) {
 		return st
 	}
 	resp := smbwire.ReadResponse{Data: data}

@@ -28,6 +28,7 @@ type response struct {
 
 	out     *smbbuf.Buffer
 	failure smbwire.ErrorResponse // the body of an error
+	whole   bool                  // an error has the body of the command
 
 	mu       sync.Mutex // guards the fields that a timer shares
 	async    bool       // an interim response was sent
@@ -74,12 +75,12 @@ func (p *response) discard() {
 	}
 }
 
-// carriesBody reports whether a response with that status has the body of its command, and
+// carriesBody reports whether the response with that status has the body of its command, and
 // not the body of an error.
 //
 // Source: [MS-SMB2 3.3.4.4]
-func carriesBody(st ntstatus.Status) bool {
-	return !st.Failed() || st == ntstatus.BufferOverflow || st == ntstatus.MoreProcessingRequired
+func (p *response) carriesBody(st ntstatus.Status) bool {
+	return p.whole || !st.Failed() || st == ntstatus.BufferOverflow || st == ntstatus.MoreProcessingRequired
 }
 
 // finish completes the response: header, credits, padding and signature. more says that
@@ -91,7 +92,7 @@ func (p *response) finish(st ntstatus.Status, more bool) {
 	p.finished = true
 	async := p.async
 	p.mu.Unlock()
-	if p.out == nil || len(p.out.B) == bodyOffset || !carriesBody(st) {
+	if p.out == nil || len(p.out.B) == bodyOffset || !p.carriesBody(st) {
 		p.set(p.failure.AppendTo(p.begin(64)))
 		if !st.Failed() {
 			st = ntstatus.InternalError

@@ -17,6 +17,7 @@ import (
 	"lwio/internal/ratelimit"
 	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbbuf"
+	"lwio/internal/smb/smbwire"
 )
 
 // Server serves SMB. It is safe for concurrent use.
@@ -50,6 +51,14 @@ type counters struct {
 	accepted, refused, requests, badSignatures, authFailures, authLimited, slowed atomic.Uint64
 
 	reads, readBytes, writes, writtenBytes atomic.Uint64
+}
+
+// copied counts a copy within the server.
+func (c *counters) copied(done *smbwire.CopyChunkResponse) {
+	c.reads.Add(uint64(done.Chunks))
+	c.readBytes.Add(uint64(done.TotalBytes))
+	c.writes.Add(uint64(done.Chunks))
+	c.writtenBytes.Add(uint64(done.TotalBytes))
 }
 
 // Stats is a snapshot of counters.

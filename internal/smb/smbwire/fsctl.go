@@ -9,6 +9,8 @@ const (
 	FsctlPipeWait                  uint32 = 0x00110018
 	FsctlPipeTransceive            uint32 = 0x0011C017
 	FsctlSrvRequestResumeKey       uint32 = 0x00140078
+	FsctlSrvCopyChunk              uint32 = 0x001440F2
+	FsctlSrvCopyChunkWrite         uint32 = 0x001480F2
 	FsctlQueryNetworkInterfaceInfo uint32 = 0x001401FC
 	FsctlValidateNegotiateInfo     uint32 = 0x00140204
 )
