@@ -6,11 +6,14 @@ import (
 )
 
 // inBuffer holds read bytes that are not handled yet. While nothing arrives, it returns
-// its buffer to the pool and keeps a few bytes in rest.
+// its buffer to the pool and keeps a few bytes in rest. Of an unknown peer it keeps all bytes in
+// rest: such a peer holds the memory of one frame at most.
 type inBuffer struct {
 	buf  *[readBufferSize]byte // nil while nothing arrives
 	r, w int                   // the bytes are [r, w) of buf, or of rest while buf is nil
-	rest []byte                // a short part of a frame
+	rest []byte                // a part of a frame
+	// known: the peer has sent a message, or data to memory that it has a right to.
+	known bool
 }
 
 // space returns the free part of the buffer, with at most most bytes. It makes room for
@@ -35,20 +38,30 @@ func (b *inBuffer) take() {
 	}
 }
 
-// free returns the buffer to the pool if it has few bytes or none.
+// free returns the buffer to the pool if it has few bytes or none, or if the peer is unknown.
 func (b *inBuffer) free() {
 	n := b.w - b.r
-	if b.buf == nil || n > restSize {
+	if b.buf == nil || n > restSize && b.known {
 		return
 	}
+	if b.known && len(b.rest) > restSize {
+		b.rest = nil // of the time when the peer was unknown
+	}
 	if n > 0 {
-		if b.rest == nil {
-			b.rest = make([]byte, restSize)
+		if len(b.rest) < n {
+			b.rest = make([]byte, max(n, restSize, min(2*n, frame.MaxFPDU)))
 		}
 		copy(b.rest, b.buf[b.r:b.w])
 	}
 	readBuffers.Put(b.buf)
 	b.buf, b.r, b.w = nil, 0, n
+}
+
+// freeUnknown is free for an unknown peer.
+func (b *inBuffer) freeUnknown() {
+	if !b.known {
+		b.free()
+	}
 }
 
 // readAhead returns the maximum number of bytes of the next read into the buffer.

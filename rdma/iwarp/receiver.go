@@ -27,8 +27,9 @@ const (
 	// directFrames is the number of frames after such payload for which a read into the
 	// buffer has at most directExtra bytes.
 	directFrames = 8
-	// restSize is the largest part of a frame that is kept outside a buffer while nothing
-	// arrives, so that a few bytes of a peer do not occupy a whole buffer.
+	// restSize is the largest part of a frame of a known peer that is kept outside a buffer
+	// while nothing arrives, so that a few bytes of a peer do not occupy a whole buffer. The
+	// copy of a larger part costs more than the memory is worth.
 	restSize = 1 << 10
 )
 
@@ -87,7 +88,8 @@ func (x *receiver) loop() error {
 				err = nil
 			}
 			c.sleeper.role.Store(roleNone)
-		} else if n, e := c.nc.Read(x.in.space(x.readAhead())); x.handleRead(n, e) {
+		} else if n, e := x.readBlocking(); x.handleRead(n, e) {
+			x.in.freeUnknown()
 			continue
 		}
 		switch {
@@ -183,6 +185,18 @@ func (x *receiver) readForWaiter(uintptr) bool {
 	}
 	p.parked.Store(true)
 	return p.over() || !p.mayRead()
+}
+
+// readBlocking waits for data of a connection without a syscall.RawConn, and reads it into the
+// buffer. The wait for an unknown peer takes no buffer.
+func (x *receiver) readBlocking() (int, error) {
+	if x.in.known {
+		return x.c.nc.Read(x.in.space(x.readAhead()))
+	}
+	var b [restSize]byte
+	n, err := x.c.nc.Read(b[:])
+	copy(x.in.space(restSize), b[:n])
+	return n, err
 }
 
 // readOnce reads some data for a poller. It keeps no buffer, because no other call may
@@ -338,6 +352,7 @@ func (x *receiver) body() (more bool, err error) {
 		err = x.takeControl(payload)
 	} else {
 		err = x.placePayload(payload)
+		x.in.known = x.in.known || len(payload) > 0 && x.seg.Tagged()
 	}
 	if err != nil {
 		return false, err

@@ -186,7 +186,7 @@ func (x *receiver) finish() error {
 // deliver completes the receive in progress. with may have immediate data.
 func (x *receiver) deliver(with *rdma.Result) {
 	with.Bytes, with.Solicited = x.at.bytes, x.seg.Opcode().Solicits()
-	x.receive = nil
+	x.receive, x.in.known = nil, true
 	x.msn++
 	recv := &x.c.qp.Receives
 	recv.Lock()
