@@ -229,6 +229,9 @@ func (c *conn) report(cause error) {
 	case c.sealing.on():
 		c.engine.count.lost.Add(1)
 		c.engine.noise.Warn(c.log, "lwio: sealed connection lost", "cause", cause)
+	case !c.auth.passed:
+		c.engine.count.lost.Add(1)
+		c.engine.noise.Log(c.log, slog.LevelInfo, "lwio: unauthenticated connection lost", "cause", cause)
 	default:
 		c.engine.count.lost.Add(1)
 		c.log.Info("lwio: connection lost", "cause", cause)

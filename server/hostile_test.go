@@ -139,7 +139,7 @@ func dialSocket(t *testing.T, addr rdma.Addr) net.Conn {
 	return nc
 }
 
-// The log lines that cut peers cause are limited.
+// The log lines are limited that peers cause which are cut, or which leave before AUTH.
 //
 // Source: [LWIO §Connection Authentication]
 func TestLogLinesOfCutPeersAreLimited(t *testing.T) { onEach(t, testLogLinesOfCutPeersAreLimited) }
@@ -154,11 +154,15 @@ func testLogLinesOfCutPeersAreLimited(t *testing.T, on string) {
 		c := v.connect(n)
 		c.raw([]byte("nonsense"))
 		c.wantCut()
+		v.connect(n).connector.Close()
 	}
+	eventually(t, "the connections are gone", v.deserted)
 	v.e.close()
-	lines := strings.Count(log.String(), "connection cut")
-	if most := 1 + int(time.Since(start)/ratelimit.LogInterval); lines < 1 || lines > most {
-		t.Errorf("%d lines about %d peers, want 1 to %d\n%s", lines, peers, most, log.String())
+	for _, kind := range []string{"connection cut", "connection lost"} {
+		lines := strings.Count(log.String(), kind)
+		if most := 1 + int(time.Since(start)/ratelimit.LogInterval); lines < 1 || lines > most {
+			t.Errorf("%d lines \"%s\" about %d peers, want 1 to %d\n%s", lines, kind, peers, most, log.String())
+		}
 	}
 }
 
