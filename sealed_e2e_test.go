@@ -283,6 +283,40 @@ func TestSealedConnectionShowsNoData(t *testing.T) {
 	}
 }
 
+// A client on a sealed connection busy-polls for its answers in mode Polling, and the data of reads
+// around the size that is copied is right.
+//
+// Source: [OP-114b]
+func TestSealedConnectionPolls(t *testing.T) {
+	s := lwiotest.NewServer(t, &lwiotest.Config{Providers: []rdma.Provider{iwarp.New(nil)}})
+	ctx := t.Context()
+	c, err := lwio.Dial(ctx, s.URL(), &lwio.Config{
+		Providers: []rdma.Provider{iwarp.New(nil)}, RequireRDMA: true, RequireEncryption: true, Completion: lwio.Polling,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	f, err := c.Create(ctx, "f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	want := random(20_000, 4)
+	if _, err := f.WriteAt(want, 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 16, 17, 1023, 1024, 8191, 8192, 8193, len(want)} {
+		p := make([]byte, n)
+		if _, err := f.ReadAt(p, 0); err != nil || !bytes.Equal(p, want[:n]) {
+			t.Errorf("%d bytes: %v", n, err)
+		}
+	}
+	if st := c.Stats(); st.Polled == 0 || st.Interrupts != 0 {
+		t.Errorf("%d answers to calls that busy-polled, %d to others", st.Polled, st.Interrupts)
+	}
+}
+
 // attacksOn returns the attacks on a frame.
 func attacksOn(way direction, frame int) []attack {
 	start := frame == 0

@@ -14,8 +14,8 @@ type Stats struct {
 	// without a connection. InFlight is the number of requests on them that are in flight or
 	// wait for a credit.
 	Credits, InFlight int
-	// Polled counts the requests of I/O over RDMA that completed with a status block,
-	// Interrupts those that completed with a message.
+	// Polled counts the requests of I/O over RDMA that completed with a status block, or on a sealed
+	// connection while a call busy-polled; Interrupts counts the others.
 	Polled, Interrupts uint64
 	// Wakeups counts the wake-ups that the client asked the server for and received.
 	// SpuriousWakeups counts those of them after which there was no completion. [OP-93f]

@@ -178,7 +178,7 @@ var ioRows = []measure.Row{
 	writes("write-4k-paged", "4 KiB random writes, 32 in flight, to the file of pages", deep.writing().paged()),
 	largeWrites(),
 
-	sealed("sealed-1", "sealed: 4 KiB random reads, one at a time", single),
+	sealed("sealed-1", "sealed: 4 KiB random reads, one at a time, polling", single),
 	sealed("sealed-32", "sealed: 4 KiB random reads, 32 in flight", deep),
 	sealed("sealed-1m", "sealed: 1 MiB reads, 8 in flight", large),
 	sealed("sealed-write-1m", "sealed: 1 MiB random writes, 8 in flight", large.writing()),

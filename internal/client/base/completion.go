@@ -7,8 +7,8 @@ import "fmt"
 // Source: [LWIO §I/O Processing], [LWIO §Wakeup], [OP-88], [OP-95]
 type CompletionMode uint8
 
-// The completion modes. Adaptive and Polling need an adapter with rdma.CapInOrderPlacement. A
-// connection over another adapter works as with Interrupt.
+// The completion modes. Adaptive and Polling need an adapter with rdma.CapInOrderPlacement, or a sealed
+// connection. Another connection works as with Interrupt.
 const (
 	// Adaptive, the default, chooses for each request. It busy-polls if completions come
 	// faster than a sleep and a wake-up take, and sleeps otherwise or if many requests are in

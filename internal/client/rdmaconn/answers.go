@@ -157,14 +157,14 @@ func (r *receiver) deliver(a wire.StatusResponse, sealed *seal.Descriptor, d *de
 	}
 	for {
 		w := s.load()
-		for w.state() == requestSettling && !w.polled() {
+		for w.state() == requestSettling && !r.byBlock(w) {
 			runtime.Gosched() // another goroutine gives it up
 			w = s.load()
 		}
 		switch {
 		case w.generation()%generations != a.Cookie>>indexBits || !w.isOutstanding():
 			return base.ProtocolError("the server answered a request twice")
-		case w.polled():
+		case r.byBlock(w):
 			return base.ProtocolError("the server sent a message for a request that asked for a status block")
 		}
 		if s.settle(w) {
@@ -179,6 +179,9 @@ func (r *receiver) deliver(a wire.StatusResponse, sealed *seal.Descriptor, d *de
 	}
 }
 
+// byBlock reports whether the answer to a request is a status block.
+func (r *receiver) byBlock(w requestWord) bool { return w.polled() && !r.status.sealed }
+
 // look settles a polled request if its status block is there, and reports whether it did. Of two
 // goroutines that look at the same time, one settles the request. A status block of an earlier
 // generation is never taken for this one's, as it is reset before the request is outstanding. The
@@ -187,7 +190,7 @@ func (r *receiver) deliver(a wire.StatusResponse, sealed *seal.Descriptor, d *de
 // Source: [LWIO §I/O Processing], [LWIO claim 20], [OP-89]
 func (r *receiver) look(s *Request, d *delivery) bool {
 	w := s.load()
-	if !w.polled() || !w.isOutstanding() {
+	if !r.byBlock(w) || !w.isOutstanding() {
 		return false
 	}
 	ios := wire.IOStatusBlockFromUint64(s.block.Load())
@@ -211,6 +214,9 @@ func (r *receiver) look(s *Request, d *delivery) bool {
 // scan settles the polled requests with answers, and returns their number. A look that finds no
 // answer does not make a delivery: a poller looks millions of times a second.
 func (r *receiver) scan() int {
+	if r.status.sealed {
+		return 0
+	}
 	for i := range r.status.polled {
 		for w := r.status.polled[i].Load(); w != 0; w &= w - 1 {
 			s := &r.table.entries[64*i+bits.TrailingZeros64(w)]
@@ -240,7 +246,7 @@ func (r *receiver) settleAnswered() int {
 func (r *receiver) takeOwn(t *Ticket) (ios wire.IOStatusBlock, came bool) {
 	s := t.request
 	w := s.load()
-	if w.generation() != t.generation || !w.polled() || w.state() != requestPending {
+	if w.generation() != t.generation || !r.byBlock(w) || w.state() != requestPending {
 		return ios, false
 	}
 	ios = wire.IOStatusBlockFromUint64(s.block.Load())

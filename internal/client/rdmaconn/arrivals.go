@@ -35,7 +35,7 @@ type Ticket struct {
 	request    *Request        // in flight, or nil
 	generation uint64          // of request
 	pace       *pace           // delays of requests of this kind and size; nil if none are measured
-	polled     bool            // the answer is a status block
+	polled     bool            // a call busy-polls for the answer
 	sealed     seal.Descriptor // of the data of a read on a sealed connection
 	late       atomic.Bool
 	next       *Ticket // the ticket that came back just before this one

@@ -90,10 +90,11 @@ func (c *Conn) compose() {
 	c.count.born = time.Now()
 	c.lifecycle.init(c.Fabric, c.progress.poller.WakePoller)
 	c.sealing.wanted = c.cfg.Seal && !c.info.Caps.Has(rdma.CapConfidential)
-	c.status.mode, c.status.ordered = c.cfg.Mode, c.info.Caps.Has(rdma.CapInOrderPlacement) && !c.sealing.wanted
+	c.status.init(c.cfg.Mode, c.info.Caps.Has(rdma.CapInOrderPlacement), c.sealing.wanted)
 	c.memory.statusSize = wire.StatusResponseSize
 	if c.sealing.wanted {
 		c.memory.statusSize = sealedStatus
+		c.cfg.CopyThreshold = max(c.cfg.CopyThreshold, sealedCopy)
 	}
 	c.receives.qp, c.receives.mr, c.receives.size = c.qp, &c.memory.recvMR, c.memory.statusSize
 	s := &c.send

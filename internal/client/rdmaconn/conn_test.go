@@ -82,8 +82,14 @@ var errFake = errors.New("the fake connection ended")
 // newFake makes the components of a connection with n entries, all of them granted, over a queue
 // pair without a peer. Nothing takes completions.
 func newFake(n int, mode base.CompletionMode, caps rdma.Caps) (*Conn, *fakePair) {
+	return newFakeOf(n, ConnConfig{Mode: mode}, caps)
+}
+
+// newFakeOf is newFake with other settings than the mode.
+func newFakeOf(n int, cfg ConnConfig, caps rdma.Caps) (*Conn, *fakePair) {
 	pair := &fakePair{receives: map[uint64]int{}}
-	c := &Conn{Fabric: "fake", qp: pair, cfg: ConnConfig{Counts: new(base.Counts), Mode: mode}}
+	cfg.Counts = new(base.Counts)
+	c := &Conn{Fabric: "fake", qp: pair, cfg: cfg}
 	c.info.Caps = caps | rdma.CapInOrderPlacement
 	c.compose()
 	c.table.init(n, 4)
@@ -95,7 +101,7 @@ func newFake(n int, mode base.CompletionMode, caps rdma.Caps) (*Conn, *fakePair)
 	words := make([]atomic.Uint64, n)
 	m.sendMR = &fakeRegion{memory: make([]byte, n*m.sendSize)}
 	m.bounceMR = &fakeRegion{memory: make([]byte, n*m.bounceSize), token: 7}
-	m.recvMR = &fakeRegion{memory: make([]byte, (n+1)*wire.StatusResponseSize)}
+	m.recvMR = &fakeRegion{memory: make([]byte, (n+1)*m.statusSize)}
 	m.statusMR = &fakeRegion{token: 8}
 	m.blocks = statusMemory(make([]byte, 8*n))
 	m.assign(c.table.entries)

@@ -37,9 +37,10 @@
 // that leaves or whose time is up. A request that is abandoned keeps its entry, and with it the
 // memory that a late answer may touch, until the answer is there or the connection is gone.
 //
-// On a sealed connection all answers are messages. The memory for the data of a read is closed to the
-// server before the operation opens the data, and Buffers are registered for a request, like other
-// memory.
+// On a sealed connection all answers are messages. A call that busy-polls looks for the message. The
+// data of a small read is copied to memory that the server does not reach before the operation opens
+// it. Other memory for the data of a read, parts of Buffers included, is registered for one request, and
+// closed to the server before.
 //
 // How the answer comes is fixed when the request is posted: as a message, which ends a sleep on the
 // completion queue, or as a status block in memory that is polled ([base.CompletionMode]).

@@ -89,7 +89,7 @@ type requestWord uint64
 // The layout of a requestWord and of cookies.
 const (
 	stateBits   = 8
-	polledBit   = 1 << (stateBits - 1) // the answer is a status block
+	polledBit   = 1 << (stateBits - 1) // a call busy-polls for the answer
 	stateMask   = polledBit - 1
 	indexBits   = 16
 	indexMask   = 1<<indexBits - 1

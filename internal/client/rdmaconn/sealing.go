@@ -20,14 +20,17 @@ const (
 	// sealAtOnce is the number of bytes of data that are sealed before they are posted. The server
 	// opens them while the next are sealed.
 	sealAtOnce = 128 << 10
+	// sealedCopy is the longest read, in bytes, that goes through the memory of the connection. The
+	// registration of memory for one READ costs more than a copy of so many bytes.
+	sealedCopy = 8 << 10
 	// sealedAlign is the alignment of the memory of a sealed message, in bytes.
 	sealedAlign = 64
 )
 
 // sealing is the protection of a sealed connection. After AUTH each message is a record, and the data
 // of reads and writes is sealed. A sealed connection has no status blocks, because a word cannot
-// prove its origin, and the memory of Buffers is not exposed on it. Memory for the data of a read is
-// closed to the server before the data is opened.
+// prove its origin, and the memory of Buffers is not exposed on it. The data of a read is opened in memory
+// that was closed to the server before, or in a copy if it is small.
 //
 // The goroutine that posts seals messages and the data of writes. The goroutine that takes
 // completions opens answers. The goroutine of the operation opens the data of a read.

@@ -34,14 +34,10 @@ func (p *sealedPair) Post(reqs []rdma.Request) (int, error) {
 // Source: [OP-114b]
 func TestUsedUpKeyEndsConnection(t *testing.T) {
 	const messages = 5
-	key := [seal.KeySize]byte{1}
-	c, pair := newFake(2*messages, base.Interrupt, 0)
-	sealed := &sealedPair{pair, seal.NewReceiver(key)}
-	c.send.qp, c.send.reason = sealed, func(err error) error { return err }
-	s := &c.sealing
+	c, sealed := newSealedFake(t, 2*messages, base.Interrupt)
+	c.send.reason = func(err error) error { return err }
 	// A record without data counts 48 + 32 + 64 bytes.
-	s.out, s.in, s.size = seal.NewSender(key, messages*144), seal.NewReceiver(key), sealedHeader
-	s.mr = &fakeRegion{memory: make([]byte, 2*messages*s.size)}
+	c.sealing.out = seal.NewSender([seal.KeySize]byte{1}, messages*144)
 	for i := range messages + 1 {
 		if c.IsDown() {
 			t.Fatalf("%d messages: %v", i, c.Err())
@@ -50,5 +46,51 @@ func TestUsedUpKeyEndsConnection(t *testing.T) {
 	}
 	if sealed.posts != messages || !errors.Is(c.Err(), seal.ErrUsedUp) {
 		t.Errorf("%d messages are posted, %v", sealed.posts, c.Err())
+	}
+}
+
+// newSealedFake makes the components of a sealed connection with n entries, and the opener of the
+// messages that the client seals.
+func newSealedFake(t *testing.T, n int, mode base.CompletionMode) (*Conn, *sealedPair) {
+	t.Helper()
+	key := [seal.KeySize]byte{1}
+	c, pair := newFakeOf(n, ConnConfig{Mode: mode, Seal: true}, 0)
+	sealed := &sealedPair{pair, seal.NewReceiver(key)}
+	c.send.qp = sealed
+	s := &c.sealing
+	s.out, s.in, s.size = seal.NewSender(key, seal.MaxSealed), seal.NewReceiver(key), sealedHeader
+	s.mr = &fakeRegion{memory: make([]byte, n*s.size)}
+	return c, sealed
+}
+
+// A call on a sealed connection busy-polls for the message that answers it. The word where plain
+// connections have the status block proves nothing.
+//
+// Source: [OP-114b]
+func TestPolledRequestOfSealedConnectionIsAnsweredByMessage(t *testing.T) {
+	c, _ := newSealedFake(t, 4, base.Polling)
+	o := postRead(t, c, 1)
+	s := o.request
+	if c.status.polled.empty() || !o.polled {
+		t.Error("the call does not busy-poll")
+	}
+	s.block.Store(wire.IOStatusBlock{Information: 1}.Uint64())
+	if _, own := c.answers.takeOwn(&o.Ticket); own || c.answers.scan() != 0 || c.answers.look(s, &delivery{r: &c.answers}) || o.answers != 0 {
+		t.Fatal("a word has answered a request of a sealed connection")
+	}
+	if c.credits.arm() {
+		t.Error("the client asks for a wake-up, which the message is")
+	}
+	answer(t, c, wire.StatusResponse{Cookie: s.cookie(), Information: 1})
+	if o.answers != 1 || !c.status.polled.empty() {
+		t.Errorf("%d answers", o.answers)
+	}
+}
+
+// A sealed connection with completion by interrupt never busy-polls.
+func TestSealedConnectionWithInterruptDoesNotPoll(t *testing.T) {
+	c, _ := newSealedFake(t, 4, base.Interrupt)
+	if o := postRead(t, c, 1); o.polled || !c.status.polled.empty() {
+		t.Error("the call busy-polls")
 	}
 }

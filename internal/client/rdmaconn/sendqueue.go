@@ -146,7 +146,7 @@ func (q *sendQueue) addLocked(s *Request, h *wire.Header, data *Payload, as requ
 	if t := s.ticket; t != nil {
 		t.pace, t.polled = s.pace, polled
 	}
-	if polled {
+	if polled && !q.status.sealed {
 		at := q.memory.statusAddr(s)
 		h.CompleteByWrite(at.Addr, uint32(at.Token))
 		s.block.Store(wire.PendingBlock().Uint64())
