@@ -61,6 +61,9 @@ func (q *sendQueue) postWakeUp(s *Request) bool {
 //
 // Source: [OP-93a], [OP-93f], [OP-110]
 func (k *credits) ageWakeUp(now int64) {
+	if !k.armed.Load() {
+		return // no INTERRUPT is outstanding
+	}
 	k.mu.Lock() // the entry stays reserved for INTERRUPT
 	defer k.mu.Unlock()
 	s := k.wakeUp
