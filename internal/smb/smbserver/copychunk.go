@@ -21,7 +21,7 @@ const (
 
 // copyChunks serves FSCTL_SRV_COPYCHUNK and FSCTL_SRV_COPYCHUNK_WRITE: it copies ranges of a file that
 // the session has open to the file o. A copy that takes long has an interim response, and ends with
-// CANCEL. The memory of a chunk is that of the response.
+// CANCEL. A chunk is read into the memory of the response.
 //
 // Source: [MS-SMB2 3.3.5.15.6]
 func copyChunks(r *request, o *open, q *smbwire.IoctlRequest) ([]byte, ntstatus.Status) {

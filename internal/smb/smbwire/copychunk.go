@@ -56,7 +56,7 @@ func DecodeCopyChunkRequest(b []byte) (CopyChunkRequest, error) {
 	return r, nil
 }
 
-// CopyChunkResponse is the output of the IOCTL: what was copied, or with INVALID_PARAMETER the limits
+// CopyChunkResponse is the output of the IOCTL: the copied chunks and bytes, or with INVALID_PARAMETER the limits
 // of the server.
 //
 // Source: [MS-SMB2 2.2.32.1]
