@@ -14,10 +14,16 @@ import (
 type logon struct {
 	acceptor *smbauth.Acceptor // nil while no authentication is under way
 	preauth  smbauth.PreauthHash
-	user     string   // canonical; as spelled by the client if the user is unknown
-	tried    bool     // the password of the user was compared
-	limited  bool     // authLimit refused the attempt: the password was not compared
-	ntHash   [16]byte // that the client has to know
+	user     string // canonical; as spelled by the client if the user is unknown
+	tried    bool   // the password of the user was compared
+	limited  bool   // authLimit refused the attempt: the password was not compared
+	proof    proof  // that the client has to give
+}
+
+// proof is what a client proves in a logon.
+type proof struct {
+	ntHash   [16]byte // of the password
+	byTicket bool     // of Kerberos, in place of a password
 }
 
 // handleSessionSetup takes one step of an authentication. Precondition: the read turn is held,
@@ -104,7 +110,7 @@ func (s *Session) lookup(domain, user string) (name string, ntHash [16]byte, ok 
 		return "", [16]byte{}, false
 	}
 	s.logon.tried = true
-	s.logon.ntHash = ntHash
+	s.logon.proof = proof{ntHash: ntHash}
 	return name, ntHash, ok
 }
 
@@ -112,8 +118,9 @@ func (s *Session) lookup(domain, user string) (name string, ntHash [16]byte, ok 
 // proved its identity, so authLimit does not apply.
 func (s *Session) lookupPrincipal(realm, user string) (name string, ok bool) {
 	if lookup := s.conn.srv.cfg.Lookup; lookup != nil {
-		name, s.logon.ntHash, ok = lookup(realm, user)
+		name, _, ok = lookup(realm, user)
 	}
+	s.logon.proof = proof{byTicket: true}
 	s.logon.user = name
 	return name, ok
 }

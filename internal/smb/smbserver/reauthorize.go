@@ -7,7 +7,8 @@ import (
 )
 
 // Reauthorize ends the sessions whose user Config.Lookup no longer returns, or returns with
-// another password. It ends them together, and returns their number when their opens are
+// another password. A logon by Kerberos does not depend on the password: the KDC decides about its
+// tickets, and the session ends with its ticket. Reauthorize ends the sessions together, and returns their number when their opens are
 // closed. A logon that began before the change, and ends after it, fails. The caller changes
 // the results of Config.Lookup first.
 func (s *Server) Reauthorize() (ended int) {
@@ -35,12 +36,12 @@ func (s *Server) validSessions() []*Session {
 	return valid
 }
 
-// confirm stores the hash that the client has proved to know, and ends the session if the user
+// confirm stores the proof of the client, and ends the session if the user
 // or the password has changed since the proof began. Precondition: the session is valid, so
 // that Reauthorize finds it.
 func (r *request) confirm() ntstatus.Status {
 	s := r.session
-	proven := s.logon.ntHash
+	proven := s.logon.proof
 	s.proven.Store(&proven)
 	if s.current() {
 		return ntstatus.Success
@@ -49,12 +50,12 @@ func (r *request) confirm() ntstatus.Status {
 	return r.refuseLogon(s.user, s.domain, errChanged, false)
 }
 
-// current reports whether the user still exists, with the password of the logon.
+// current reports whether the user still exists, with the password of a logon by password.
 func (s *Session) current() bool {
 	proven := s.proven.Load()
 	if proven == nil {
-		return true // confirm looks when the hash is stored
+		return true // confirm looks when the proof is stored
 	}
 	name, ntHash, ok := s.conn.srv.cfg.Lookup(s.domain, s.user)
-	return ok && name == s.user && ntHash == *proven
+	return ok && name == s.user && (proven.byTicket || ntHash == proven.ntHash)
 }

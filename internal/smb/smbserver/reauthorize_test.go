@@ -115,6 +115,38 @@ func TestReauthorizeEndsSessionsOfChangedUsers(t *testing.T) {
 	}
 }
 
+// A new password does not end a session by Kerberos, whose ticket does not depend on it; the removal of the
+// user does. A session that authenticates by both mechanisms depends on the last one.
+func TestReauthorizeKeepsSessionsByKerberos(t *testing.T) {
+	users := newUserTable()
+	f := &fakeTickets{user: testUser, size: 64, end: time.Now().Add(time.Hour)}
+	s, addr, _ := testServer(t, func(c *Config) { c.Lookup, c.Kerberos = users.lookup, f })
+	c := dial(t, addr)
+	c.mustNegotiate(0x0311)
+	if r := f.logon(c); r.status != ntstatus.Success {
+		t.Fatal(r.status)
+	}
+	users.change(func(u *userTable) { u.passwords[testUser] = "another" })
+	if n := s.Reauthorize(); n != 0 {
+		t.Errorf("%d sessions end by a new password", n)
+	}
+	if r := c.setup(testUser, "another", 0); r.status != ntstatus.Success {
+		t.Fatalf("authentication by NTLM: %v", r.status)
+	}
+	if r := f.logon(c); r.status != ntstatus.Success {
+		t.Fatalf("authentication by Kerberos: %v", r.status)
+	}
+	users.change(func(u *userTable) { u.passwords[testUser] = "a third" })
+	if n := s.Reauthorize(); n != 0 {
+		t.Errorf("%d sessions end by a new password", n)
+	}
+	c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
+	users.change(func(u *userTable) { delete(u.passwords, testUser) })
+	if n := s.Reauthorize(); n != 1 {
+		t.Errorf("%d sessions end with their user", n)
+	}
+}
+
 // A logon whose password was looked up before the user was removed, and that ends after
 // Reauthorize, fails.
 func TestReauthorizeFindsLogonsInProgress(t *testing.T) {

@@ -42,8 +42,8 @@ type Session struct {
 	cipher       *sessionCipher // nil if the connection has no encryption
 	limiter      *ratelimit.Limiter
 	expiry       expiry
-	// proven is the NT hash of the last logon, set when the session is valid.
-	proven atomic.Pointer[[16]byte]
+	// proven is the proof of the last logon, set when the session is valid.
+	proven atomic.Pointer[proof]
 
 	memory  account.Charge // of the session and its logon, until the end of the session
 	logon   logon          // guarded by the connection's read turn
