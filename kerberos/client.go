@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jcmturner/gokrb5/v8/client"
 	"github.com/jcmturner/gokrb5/v8/config"
 	"github.com/jcmturner/gokrb5/v8/credentials"
 	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
@@ -54,9 +53,8 @@ type serviceTicket struct {
 	realm  string
 }
 
-// Begin gets a ticket for a service, and makes the request. It is the interface to package lwio. The
-// end of ctx is noticed between exchanges with the KDC; each takes at most 5 s for each address and
-// transport of the KDC.
+// Begin gets a ticket for a service, and makes the request. It is the interface to package lwio. An
+// exchange with the KDC takes at most 5 s for each address and transport of the KDC.
 //
 // Errors: fs.ErrPermission if the KDC refuses the user or the password; fs.ErrNotExist for a missing
 // file.
@@ -101,14 +99,16 @@ func (c *Client) ticket(ctx context.Context, cr smbauth.KerberosCredentials) (*s
 	cfg.LibDefaults.DefaultTktEnctypeIDs = aesTypes
 	cfg.LibDefaults.PermittedEnctypeIDs = aesTypes
 	target := types.NewPrincipalName(nametype.KRB_NT_SRV_INST, service+"/"+cr.Host)
+	get := c.fromCache
 	if cr.Password != "" {
-		return c.withPassword(ctx, cfg, cr, target)
+		get = withPassword
 	}
-	return c.fromCache(ctx, cfg, cr, target)
+	t, err := get(ctx, cfg, cr, target)
+	return t, refusal(err)
 }
 
 // withPassword gets a ticket with the password of a user.
-func (c *Client) withPassword(ctx context.Context, cfg *config.Config, cr smbauth.KerberosCredentials, target types.PrincipalName) (*serviceTicket, error) {
+func withPassword(ctx context.Context, cfg *config.Config, cr smbauth.KerberosCredentials, target types.PrincipalName) (*serviceTicket, error) {
 	realm := cr.Realm
 	if realm == "" {
 		realm = cfg.LibDefaults.DefaultRealm
@@ -116,22 +116,11 @@ func (c *Client) withPassword(ctx context.Context, cfg *config.Config, cr smbaut
 	if cr.User == "" || realm == "" {
 		return nil, errors.New("a password needs a user and a realm")
 	}
-	cl := client.NewWithPassword(cr.User, realm, cr.Password, cfg, client.DisablePAFXFAST(true))
-	defer cl.Destroy()
-	user := cl.Credentials.CName()
-	q, err := messages.NewASReqForTGT(realm, cfg, user)
-	if err == nil {
-		err = ctx.Err()
-	}
+	tgt, err := ticketOfUser(ctx, cfg, cr.User, realm, cr.Password)
 	if err != nil {
 		return nil, err
 	}
-	p, err := cl.ASExchange(realm, q, 0)
-	if err != nil {
-		return nil, refusal(err)
-	}
-	tgt := serviceTicket{ticket: p.Ticket, key: p.DecryptedEncPart.Key, user: user, realm: realm}
-	return tgt.exchange(ctx, cl, cfg, target)
+	return tgt.exchange(ctx, cfg, target)
 }
 
 // fromCache takes a ticket from the credential cache, or gets it with the ticket of the user there.
@@ -159,12 +148,7 @@ func (c *Client) fromCache(ctx context.Context, cfg *config.Config, cr smbauth.K
 	if tgt == nil {
 		return nil, fmt.Errorf("the credential cache %s has no valid ticket of %s@%s, run kinit: %w", c.CacheFile, name, realm, fs.ErrPermission)
 	}
-	cl, err := client.NewFromCCache(cache, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("credential cache %s: %w", c.CacheFile, err)
-	}
-	defer cl.Destroy()
-	return tgt.exchange(ctx, cl, cfg, target)
+	return tgt.exchange(ctx, cfg, target)
 }
 
 // readCache reads a credential cache.
@@ -203,26 +187,12 @@ func (c *Client) cached(cache *credentials.CCache, target types.PrincipalName) (
 	return t, nil
 }
 
-// exchange gets a ticket for a service with the ticket of the user.
-func (t *serviceTicket) exchange(ctx context.Context, cl *client.Client, cfg *config.Config, target types.PrincipalName) (*serviceTicket, error) {
-	q, err := messages.NewTGSReq(t.user, t.realm, cfg, t.ticket, t.key, target, false)
-	if err == nil {
-		err = ctx.Err()
-	}
-	if err != nil {
-		return nil, err
-	}
-	_, p, err := cl.TGSExchange(q, t.realm, t.ticket, t.key, 0)
-	if err != nil {
-		return nil, refusal(err)
-	}
-	return &serviceTicket{ticket: p.Ticket, key: p.DecryptedEncPart.Key, end: p.DecryptedEncPart.EndTime, user: t.user, realm: t.realm}, nil
-}
-
-// refusal adds fs.ErrPermission to an error that the KDC has sent.
+// refusal adds fs.ErrPermission to an error that the KDC has sent, and to a reply that the password does not
+// decrypt.
 func refusal(err error) error {
 	var k krberror.Krberror
-	if errors.As(err, &k) && (k.RootCause == krberror.KDCError || k.RootCause == krberror.DecryptingError) {
+	var refused messages.KRBError
+	if errors.As(err, &refused) || errors.As(err, &k) && k.RootCause == krberror.DecryptingError {
 		return fmt.Errorf("%w: %w", err, fs.ErrPermission)
 	}
 	return err
