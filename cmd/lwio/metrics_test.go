@@ -47,7 +47,7 @@ func TestMetricsCountCopiedFile(t *testing.T) {
 		`lwio_latency_seconds_bucket{op="read",share="data",le="+Inf"} 1`,
 		`lwio_rdma_connections_total{outcome="accepted"} 1`,
 		`lwio_auth_failures_total{protocol="smb"} 0`,
-		`lwio_memory_limit_bytes{for="rdma_writes"} 5.36870912e+08`,
+		`lwio_charged_limit{resource="rdma_write_memory_bytes"} 5.36870912e+08`,
 		`lwio_charged{resource="registrations"} 0`, `lwio_charged_limit{resource="registrations"} 65536`,
 		`lwio_charged_user{resource="open_files"} 0`, `lwio_charged_user_limit{resource="locks"} 49152`,
 		`lwio_auth_failures_total{protocol="lwio"} 0`, `lwio_auth_limited_total 0`, `lwio_bad_signatures_total 0`,
@@ -55,8 +55,8 @@ func TestMetricsCountCopiedFile(t *testing.T) {
 		`lwio_smb_connections_total{outcome="accepted"} 1`, `lwio_smb_connections_total{outcome="refused"} 0`,
 		`lwio_smb_operations_total{op="read"} 0`, `lwio_smb_bytes_total{op="write"} 0`,
 		`lwio_queue_depth{pool="read"} 0`, `lwio_queue_depth{pool="write"} 0`,
-		`lwio_memory_limit_bytes{for="smb"} 2.68435456e+08`, `lwio_memory_bytes{for="rdma_reads"} 0`,
-		`lwio_unreported_connections 0`, `lwio_open_files_limit `,
+		`lwio_charged_limit{resource="smb_memory_bytes"} 2.68435456e+08`, `lwio_charged{resource="rdma_read_memory_bytes"} 0`,
+		`lwio_unreported_connections 0`, `lwio_charged_limit{resource="open_files"} `,
 		`process_open_fds`, `go_goroutines`,
 	} {
 		if !strings.Contains(text, want) {
@@ -93,8 +93,8 @@ func TestMetricsOfAConnection(t *testing.T) {
 		`lwio_connection_queue_depth\{client="[^"]+",connection="1",provider="\w+",user="lwio"\} 0`,
 		`lwio_connection_credits\{client="[^"]+",connection="1",provider="\w+",user="lwio"\} [1-9]`,
 		`lwio_provider_connections\{provider="\w+"\} 1`,
-		`lwio_open_files 1`,
-		`lwio_locks\{state="held"\} 1`, `lwio_locks\{state="waiting"\} 0`, `lwio_locks_limit 65536`, `lwio_lock_waits_total 0`,
+		`lwio_charged\{resource="open_files"\} 1`, `lwio_charged\{resource="locks"\} 1`, `lwio_charged_limit\{resource="locks"\} 65536`,
+		`lwio_waiting_locks 0`, `lwio_lock_waits_total 0`,
 		`lwio_connections\{kind="rdma"\} 1`,
 	} {
 		if !regexp.MustCompile(want).MatchString(text) {
