@@ -8,8 +8,9 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// listBatch is the number of names of a directory that are held at a time.
-const listBatch = 256
+// listBatch is the number of names of a directory that are held at a time. They are held between the
+// calls of ReadDir too, for each of thousands of opens.
+const listBatch = 16
 
 // directory enumerates an open directory. Safe for concurrent use.
 type directory struct {

@@ -45,15 +45,20 @@ func handleQueryDirectory(r *request, q smbwire.QueryDirectoryRequest) ntstatus.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	restart := q.Flags&(smbwire.QueryDirectoryRestart|smbwire.QueryDirectoryReopen) != 0 || !s.begun
+	if !restart {
+		pattern = s.pattern
+	}
+	compiled, st := newPattern(pattern)
+	if st != ntstatus.Success {
+		return st
+	}
 	if restart {
-		if st := s.begin(pattern); st != ntstatus.Success {
-			return st
-		}
+		s.pattern, s.begun, s.over = pattern, true, false
 	}
 	ctx, done := r.conn.cancels.add(r.session.ctx, r.hdr.MessageID)
 	defer done()
 	l := listing{
-		ctx: ctx, class: q.Class, pattern: s.pattern, last: -1,
+		ctx: ctx, class: q.Class, pattern: compiled, last: -1,
 		single: q.Flags&smbwire.QueryDirectorySingle != 0, limit: limit,
 	}
 	var head smbwire.BufferResponse
@@ -65,26 +70,22 @@ func handleQueryDirectory(r *request, q smbwire.QueryDirectoryRequest) ntstatus.
 	return st
 }
 
-// search is the position in the enumeration of a directory.
+// search is the position in the enumeration of a directory. It has the text of the pattern, because a
+// compiled one takes far more memory, and a client can have thousands of directories open.
 type search struct {
 	mu      sync.Mutex
-	pattern *pattern
-	single  string // the pattern, if it can match one name only
+	pattern string
 	begun   bool
 	over    bool
 }
 
-// begin starts an enumeration. Precondition: mu is held.
-func (s *search) begin(pattern string) ntstatus.Status {
-	p, st := newPattern(pattern)
-	if st != ntstatus.Success {
-		return st
+// single returns the name that the pattern matches if it can match no other one, else "".
+// Precondition: mu is held.
+func (s *search) single() string {
+	if hasWildcard(s.pattern) || s.pattern == "." || s.pattern == ".." {
+		return ""
 	}
-	s.pattern, s.single, s.begun, s.over = p, "", true, false
-	if !hasWildcard(pattern) && pattern != "" && pattern != "." && pattern != ".." {
-		s.single = pattern
-	}
-	return ntstatus.Success
+	return s.pattern
 }
 
 // listing builds the response to one QUERY_DIRECTORY.
@@ -115,9 +116,9 @@ func (l *listing) fill(o *open, restart bool) ntstatus.Status {
 	switch {
 	case s.over:
 		return ntstatus.NoMoreFiles
-	case s.single != "":
+	case s.single() != "":
 		var info vfs.FileInfo
-		if info, err = o.file.Entry(s.single); err == nil {
+		if info, err = o.file.Entry(s.single()); err == nil {
 			s.over = l.add(&info)
 		} else if st := ntstatus.Of(err); st == ntstatus.ObjectNameNotFound || st == ntstatus.ObjectNameInvalid {
 			s.over = true

@@ -2,12 +2,15 @@ package smbserver
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/test/quiet"
 	"lwio/vfs"
 	"lwio/vfs/posix"
 )
@@ -111,4 +114,46 @@ func TestQueryDirectoryRefusesLongPattern(t *testing.T) {
 		client.want(ntstatus.ObjectNameInvalid, cmdQueryDirectory, findBody(id, 37, 0, p, 1024))
 	}
 	client.want(ntstatus.Success, cmdQueryDirectory, findBody(id, 37, 0, strings.Repeat("*", 255), 1024))
+}
+
+// An enumeration takes little memory between its requests: a user can have thousands of them, with
+// long patterns, in directories with long names.
+func TestEnumerationTakesLittleMemory(t *testing.T) {
+	pattern := "*"
+	for i := range 126 {
+		pattern += "<" + string(rune(0x4E00+i)) // in no name
+	}
+	for name, x := range map[string]struct {
+		list func(c *raw, id [16]byte)
+		most int64 // bytes
+	}{
+		"pattern": {func(c *raw, id [16]byte) {
+			c.want(ntstatus.NoSuchFile, cmdQueryDirectory, findBody(id, 37, 0, pattern, 4096))
+		}, 8 << 10},
+		"names": {func(c *raw, id [16]byte) {
+			for range 3 { // ".", ".." and a file
+				c.want(ntstatus.Success, cmdQueryDirectory, findBody(id, 37, 2, "*", 4096))
+			}
+		}, 24 << 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, addr, dir := testServer(t, nil)
+			for i := range 200 {
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s%03d", strings.Repeat("x", 250), i)), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c := mount(t, addr, "data")
+			quiet.Wait()
+			before := heapInUse()
+			const enumerations = 100
+			for range enumerations {
+				x.list(c, c.mustCreate(create{access: 0x120089, share: 7, disposition: 1}))
+			}
+			quiet.Wait()
+			if n := (int64(heapInUse()) - int64(before)) / enumerations; n > x.most {
+				t.Errorf("an enumeration takes %d bytes, at most %d expected", n, x.most)
+			}
+		})
+	}
 }
