@@ -109,7 +109,7 @@ type Config struct {
 	// together, in bytes; requests wait for memory. A response counts until its last byte is
 	// written. One user has at most three quarters of it. Requests that wait for locks or for
 	// changes, and changes that wait for a request, have at most a quarter. Each connection has an allowance of
-	// 32 KiB beside it. Default 256 MiB, at least four messages of the largest size.
+	// 48 KiB beside it. Default 256 MiB, at least four messages of the largest size.
 	Memory int64
 	// AuthTimeout bounds the time of a connection without an authenticated session. Default
 	// 10 s.
@@ -208,15 +208,6 @@ func (c *Config) acceptor(s *Session) smbauth.AcceptorConfig {
 		ServerName: c.ServerName, Lookup: s.lookup,
 		Kerberos: c.Kerberos, LookupPrincipal: s.lookupPrincipal, RequireKerberos: c.RequireKerberos,
 	}
-}
-
-// allowance returns the memory for messages and sessions that each connection may hold beside
-// Memory, in bytes. Before authentication a connection has no more.
-func (c *Config) allowance() int64 {
-	if c.Kerberos != nil {
-		return kerberosAllowance
-	}
-	return allowance
 }
 
 // unauthenticatedLimit bounds a message before authentication, in bytes: a session set-up

@@ -37,12 +37,11 @@ const (
 	kerberosLimit        = smbauth.MaxKerberosToken + 512 - smbauth.TagSize
 )
 
-// Config.allowance: together with its goroutine and its tables a connection takes less than 64
-// KiB. With kerberosAllowance it holds the longest message and two sessions.
-const (
-	allowance         = 32 << 10
-	kerberosAllowance = 48 << 10
-)
+// allowance is the memory for messages and sessions that each connection may hold beside
+// Config.Memory, in bytes. Before authentication a connection has no more: the longest message, and
+// maxPending sessions. Together with its goroutine and its tables a connection takes less than 64
+// KiB.
+const allowance = 48 << 10
 
 // transferSlack is the number of bytes that a message may hold in addition to the largest
 // payload.
@@ -88,7 +87,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		credits:  newCredits(s.cfg.MaxCredits),
 		writer:   frameWriter{nc: nc, stall: s.cfg.StallTimeout},
 		sessions: newSessionTable(s.cfg.MaxSessions, s.cfg.AuthTimeout, s.users),
-		memory:   account.NewAccount(s.memory, s.cfg.allowance()),
+		memory:   account.NewAccount(s.memory, allowance),
 	}
 	c.reader = newFrameReader(nc, &s.bufs, c.memory, s.cfg.StallTimeout)
 	c.workers = workers{limit: s.cfg.MaxWorkers, waitLimit: s.cfg.MaxWaits, next: c.next, closed: c.teardown}

@@ -14,6 +14,7 @@ import (
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbauth"
+	"lwio/internal/smb/smbwire"
 	"lwio/internal/test/quiet"
 )
 
@@ -346,6 +347,32 @@ func unauthenticatedPeers(t *testing.T, tickets *fakeTickets) {
 	time.Sleep(50 * time.Millisecond) // the server reads the messages
 	if each := int64(heapInUse()-before) / peers; each > 64<<10 {
 		t.Errorf("%d bytes for each peer", each)
+	}
+}
+
+// The longest message before authentication is within the allowance of a connection, also beside two
+// sessions that are being set up: the peer gets a response, and the next message too.
+func TestLongestUnauthenticatedMessageFitsBesideTwoSessions(t *testing.T) {
+	for name, tickets := range map[string]*fakeTickets{"NTLM": nil, "Kerberos": {}} {
+		t.Run(name, func(t *testing.T) {
+			s, addr, _ := testServer(t, func(c *Config) {
+				if tickets != nil {
+					c.Kerberos = tickets
+				}
+			})
+			c := dial(t, addr)
+			c.mustNegotiate(0x0311)
+			for range maxPending {
+				c.session = 0
+				c.want(ntstatus.MoreProcessingRequired, cmdSessionSetup, setupBody(beginLogon(t, smbauth.MaxToken), 0))
+			}
+			c.session = 0
+			body := make([]byte, s.cfg.unauthenticatedLimit()-smbwire.HeaderSize)
+			body[0] = 4
+			for range 2 {
+				c.want(ntstatus.Success, cmdEcho, body)
+			}
+		})
 	}
 }
 

@@ -77,7 +77,7 @@ type Stats struct {
 	// WrittenBytes are their bytes.
 	Reads, ReadBytes, Writes, WrittenBytes uint64
 	// Memory is the memory of messages and sessions in use now, in bytes. Each connection
-	// has an allowance of 32 KiB beside it.
+	// has an allowance of 48 KiB beside it.
 	Memory int64
 }
 
