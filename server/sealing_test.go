@@ -182,6 +182,7 @@ func testServerAnswersWhetherItSeals(t *testing.T, on string) {
 	}{
 		"off":           {envConfig{encryption: EncryptionOff}, sealedAuth},
 		"unknown suite": {envConfig{}, authOptions{mutate: func(p *wire.AuthParams) { p.Seal = 0x80 }}},
+		"not asked":     {envConfig{}, authOptions{}},
 		"not bound":     {envConfig{allowMD5: true}, authOptions{unbound: true, mutate: sealedAuth.mutate}},
 		"not keyed":     {envConfig{allowMD5: true}, authOptions{unkeyed: true, mutate: sealedAuth.mutate}},
 	} {

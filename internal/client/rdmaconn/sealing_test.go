@@ -94,3 +94,20 @@ func TestSealedConnectionWithInterruptDoesNotPoll(t *testing.T) {
 		t.Error("the call busy-polls")
 	}
 }
+
+// A connection that ends before its sealed messages have memory is closed without an announcement.
+//
+// Source: [OP-114b]
+func TestCloseBeforeSealedMessagesHaveMemory(t *testing.T) {
+	c, sealed := newSealedFake(t, 2, base.Interrupt)
+	c.sealing.mr = nil // AUTH is sent, and not answered
+	c.announceEnd()
+	if sealed.posts != 0 || freeRequestsOf(c) != 2 {
+		t.Errorf("%d messages are posted, %d credits are free", sealed.posts, freeRequestsOf(c))
+	}
+	c, sealed = newSealedFake(t, 2, base.Interrupt)
+	c.sealing.ready = true
+	if c.announceEnd(); sealed.posts != 1 {
+		t.Errorf("%d messages announce the end", sealed.posts)
+	}
+}
