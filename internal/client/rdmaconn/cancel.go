@@ -120,14 +120,18 @@ func (c *Conn) GiveUp(t *Ticket) bool {
 }
 
 // TakeBack ends the request of an operation whose connection is down, and returns the number of
-// its message. False says that t came back, or is about to. Precondition: the caller holds up the
-// teardown.
+// its message. The memory of the caller belongs to the caller again. False says that t came back, or is
+// about to. Precondition: the caller holds up the teardown.
 func (c *Conn) TakeBack(t *Ticket) (number uint64, ok bool) {
 	if !t.recall() {
 		return 0, false
 	}
-	number = t.request.number
-	t.request.kill()
+	s := t.request
+	if c.sealing.wanted && s.load().state() != requestDead {
+		c.send.awaitPost(s.round)
+	}
+	number = s.number
+	s.kill()
 	t.request = nil
 	return number, true
 }

@@ -144,7 +144,11 @@ func (s *sealing) post(q *sendQueue) error {
 	for rest := q.batch; len(rest) > 0; {
 		n, size := 0, 0
 		for ; n < len(rest) && size < sealAtOnce; n++ {
-			sealed, err := s.seal(&q.table.entries[rest[n].ID], &rest[n])
+			r := &q.table.entries[rest[n].ID]
+			if len(r.source) > 0 && q.life.IsDown() {
+				return q.life.err // the memory may belong to the caller again
+			}
+			sealed, err := s.seal(r, &rest[n])
 			if err != nil {
 				return err
 			}

@@ -18,6 +18,9 @@ type sealedPair struct {
 }
 
 func (p *sealedPair) Post(reqs []rdma.Request) (int, error) {
+	if p.onPost != nil {
+		p.onPost(reqs)
+	}
 	for _, r := range reqs {
 		g := r.SGL[0]
 		record := bytes.Clone(g.Region.Bytes()[g.Offset:][:sealedHeader])
@@ -109,5 +112,59 @@ func TestCloseBeforeSealedMessagesHaveMemory(t *testing.T) {
 	c.sealing.ready = true
 	if c.announceEnd(); sealed.posts != 1 {
 		t.Errorf("%d messages announce the end", sealed.posts)
+	}
+}
+
+// dataOperation is an operation whose message has data of the caller.
+type dataOperation struct {
+	fakeOperation
+	memory []byte
+}
+
+func (o *dataOperation) Message(_ *Request, h *wire.Header, data *Payload) {
+	*h, *data = wire.NewRegister(), Payload{Copied: o.memory}
+}
+
+// TakeBack on a sealed connection returns when no goroutine reads the memory of the caller any more, and
+// that memory is not sealed later.
+//
+// Source: [OP-113], [OP-114b]
+func TestMemoryIsNotSealedAfterTakeBack(t *testing.T) {
+	c, pair := newSealedFake(t, 4, base.Interrupt)
+	c.send.reason = func(err error) error { return err }
+	c.sealing.size += 100
+	c.sealing.mr = &fakeRegion{memory: make([]byte, 4*c.sealing.size)}
+	posting, goOn := make(chan struct{}), make(chan struct{})
+	pair.onPost = func([]rdma.Request) {
+		pair.onPost = nil
+		close(posting)
+		<-goOn
+	}
+	posted := make(chan struct{})
+	go func() {
+		defer close(posted)
+		c.send.postDetached(c.table.free.take(), kindControl, func() (wire.Header, bool) { return wire.NewCancel(1), true })
+	}()
+	<-posting
+	o := &dataOperation{memory: make([]byte, 50)}
+	o.Owner, o.To = o, new(Arrivals)
+	set := c.TakeCredits(1)
+	o.Prepare(c.NextCredit(&set), IO{Bytes: 50})
+	c.Post([]*Ticket{&o.Ticket}, false) // the other goroutine posts it
+	c.Fail(errFake)
+	back := make(chan bool, 1)
+	go func() {
+		_, ok := c.TakeBack(&o.Ticket)
+		clear(o.memory) // the race detector sees a read of the memory after this
+		back <- ok
+	}()
+	other, _ := newFake(1, base.Interrupt, 0) // does not end
+	waitFor(t, other, func() bool { return isRunning("awaitPost") || len(back) > 0 })
+	if len(back) > 0 {
+		t.Error("TakeBack does not wait for the post")
+	}
+	close(goOn)
+	if <-posted; !<-back || pair.posts != 1 {
+		t.Errorf("%d messages are posted", pair.posts)
 	}
 }

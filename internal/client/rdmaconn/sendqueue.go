@@ -305,12 +305,14 @@ func (q *sendQueue) flushLocked() {
 	}()
 }
 
-// awaitPost returns when the messages of a round are posted: then no message refers to memory of
-// a caller that leaves.
+// awaitPost returns when the messages of a round are posted, or will not be: then no message refers to
+// memory of a caller that leaves. Once the connection is down, the post that runs is the last one that
+// reads such memory. A plain connection does not wait for that post, because the provider ends the
+// access to a region before the region is closed.
 func (q *sendQueue) awaitPost(round uint64) {
-	for ; !q.life.IsDown(); runtime.Gosched() {
+	for ; ; runtime.Gosched() {
 		q.mu.Lock()
-		over := q.over > round
+		over := q.over > round || q.life.IsDown() && (q.sealed.out == nil || q.over == q.round)
 		q.mu.Unlock()
 		if over {
 			return
