@@ -20,7 +20,7 @@ type logon struct {
 	proof    proof  // that the client has to give
 }
 
-// proof is what a client proves in a logon.
+// proof is the evidence that a client gives in a logon.
 type proof struct {
 	ntHash   [16]byte // of the password
 	byTicket bool     // of Kerberos, in place of a password
