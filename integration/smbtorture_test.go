@@ -116,9 +116,11 @@ var ioctlTests = tortureSuite{name: "ioctl", passes: []string{
 	"copy_chunk_across_shares2", "copy_chunk_across_shares3",
 }}
 
-// notifyTests are the tests of smb2.notify without mask, which passes too and waits for 77 seconds in all.
+// notifyTests are the tests of smb2.notify without two. mask passes too, and waits for 77 seconds in
+// all. basedir passes if the server begins the watch before it serves a change that another
+// connection asked for later; nothing orders the two, and after the change the test waits for ever.
 var notifyTests = tortureSuite{name: "notify", passes: []string{
-	"valid-req", "tcon", "dir", "tdis", "tdis1", "close", "logoff", "session-reconnect", "invalid-reauth", "basedir", "double",
+	"valid-req", "tcon", "dir", "tdis", "tdis1", "close", "logoff", "session-reconnect", "invalid-reauth", "double",
 	"file", "tcp", "overflow", "rmdir1", "rmdir2", "rmdir3", "rmdir4", "handle-permissions",
 }, fails: []tortureFailure{
 	{"a path has no component ..", "NT_STATUS_OBJECT_PATH_SYNTAX_BAD", []string{"tree"}},
