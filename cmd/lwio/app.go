@@ -232,7 +232,7 @@ func (a *app) logger(ctx context.Context) *slog.Logger {
 // warnUntil is the level of warnings until a context ends, and then above all levels.
 type warnUntil struct{ ctx context.Context }
 
-// Level implements slog.Leveler.
+// Level returns the least level that is logged now.
 func (w warnUntil) Level() slog.Level {
 	if w.ctx.Err() != nil {
 		return math.MaxInt

@@ -26,13 +26,13 @@ func (h auditHandler) of(level slog.Level) slog.Handler {
 	return h.rest
 }
 
-// Enabled implements slog.Handler.
+// Enabled reports whether the handler of the level takes it.
 func (h auditHandler) Enabled(ctx context.Context, level slog.Level) bool {
 	to := h.of(level)
 	return to != nil && to.Enabled(ctx, level)
 }
 
-// Handle implements slog.Handler.
+// Handle passes a record to the handler of its level.
 func (h auditHandler) Handle(ctx context.Context, r slog.Record) error {
 	if to := h.of(r.Level); to != nil {
 		return to.Handle(ctx, r)
@@ -40,12 +40,12 @@ func (h auditHandler) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs implements slog.Handler.
+// WithAttrs returns a handler that adds the attributes to the records of both handlers.
 func (h auditHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return h.with(func(to slog.Handler) slog.Handler { return to.WithAttrs(attrs) })
 }
 
-// WithGroup implements slog.Handler.
+// WithGroup returns a handler that opens the group in the records of both handlers.
 func (h auditHandler) WithGroup(name string) slog.Handler {
 	return h.with(func(to slog.Handler) slog.Handler { return to.WithGroup(name) })
 }

@@ -61,10 +61,10 @@ var (
 // collector turns the server's counters into metrics for each scrape.
 type collector struct{ srv *server.Server }
 
-// Describe implements prometheus.Collector.
+// Describe sends the descriptions of the metrics that Collect sends.
 func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
-// Collect implements prometheus.Collector.
+// Collect sends the metrics of one scrape.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	o := output(ch)
 	st := c.srv.Stats()

@@ -30,7 +30,7 @@ type turnEnd struct {
 	over <-chan struct{}
 }
 
-// Ready implements [Condition].
+// Ready reports that the turn of the reader is over.
 func (e *turnEnd) Ready() bool {
 	if e.p.used.Load() {
 		return true

@@ -32,7 +32,8 @@ type Target struct {
 	Connections       int
 }
 
-// ParseURL is lwio.ParseURL.
+// ParseURL parses lwio://[user[:password]@]host[:port]/share[/path][?key=value]. An error names the
+// URL without its password.
 func ParseURL(raw string) (*Target, error) {
 	t, err := parseURL(raw)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"lwio/internal/client/rdmaconn"
 )
 
-// Alloc implements lwio.Client.Alloc.
+// Alloc returns a Buffer of size bytes, registered on all connections. The caller closes it.
 func (c *Client) Alloc(ctx context.Context, size int) (*rdmaconn.Buffer, error) {
 	b, err := c.alloc(ctx, size)
 	if err != nil {

@@ -31,7 +31,7 @@ type Client struct {
 	closing                 sync.Once
 }
 
-// Stats implements lwio.Client.Stats.
+// Stats returns the counters of the client, summed over its paths.
 func (c *Client) Stats() base.Stats {
 	var s base.Stats
 	for _, r := range c.Paths {
@@ -49,7 +49,7 @@ func (c *Client) Stats() base.Stats {
 	return s
 }
 
-// Close implements lwio.Client.Close.
+// Close ends the paths and the SMB session, within one second. A second Close waits for the first.
 func (c *Client) Close() (err error) {
 	c.closing.Do(func() {
 		c.Closed.Store(true)
@@ -66,17 +66,17 @@ func (c *Client) end() error {
 	return base.Wrap("close", c.Target, c.sess.Close(ctx))
 }
 
-// Open implements lwio.Client.Open.
+// Open opens an existing file for reading.
 func (c *Client) Open(ctx context.Context, name string) (*File, error) {
 	return c.OpenFile(ctx, name, os.O_RDONLY, 0)
 }
 
-// Create implements lwio.Client.Create.
+// Create creates or empties a file and opens it for reading and writing.
 func (c *Client) Create(ctx context.Context, name string) (*File, error) {
 	return c.OpenFile(ctx, name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 }
 
-// OpenFile implements lwio.Client.OpenFile.
+// OpenFile opens a file with flags of package os and Unbuffered. The permissions are not used.
 func (c *Client) OpenFile(ctx context.Context, name string, flag int, _ fs.FileMode) (*File, error) {
 	req, err := openFlags(flag)
 	if err != nil {
@@ -160,7 +160,7 @@ func (c *Client) handle(ctx context.Context, name string, req smbshare.OpenReque
 	return h, clean, err
 }
 
-// Stat implements lwio.Client.Stat.
+// Stat asks the server to describe a file or directory.
 func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	var e smbshare.Entry
 	clean, err := c.named(ctx, name, func(ctx context.Context, clean string) (err error) {
@@ -204,7 +204,7 @@ func (c *Client) change(ctx context.Context, name string, do func(ctx context.Co
 	return err
 }
 
-// ReadDir implements lwio.Client.ReadDir.
+// ReadDir lists a directory, sorted by name. With an error it returns the entries that it could read.
 func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	ctx, cancel := c.Cfg.Bounded(ctx)
 	defer cancel()
@@ -241,17 +241,17 @@ func closeHandle(ctx context.Context, cfg *base.Config, h smbshare.Handle) error
 	return h.Close(ctx)
 }
 
-// Mkdir implements lwio.Client.Mkdir.
+// Mkdir creates a directory, after the fence of broken connections. The mode is not used.
 func (c *Client) Mkdir(ctx context.Context, name string, _ fs.FileMode) error {
 	return base.Wrap("mkdir", name, c.change(ctx, name, c.sess.Mkdir))
 }
 
-// Remove implements lwio.Client.Remove.
+// Remove removes a file or an empty directory, after the fence of broken connections.
 func (c *Client) Remove(ctx context.Context, name string) error {
 	return base.Wrap("remove", name, c.change(ctx, name, c.sess.Remove))
 }
 
-// Rename implements lwio.Client.Rename.
+// Rename moves a file or directory within the share, after the fence of broken connections.
 func (c *Client) Rename(ctx context.Context, from, to string) error {
 	clean, err := smbwire.CleanPath(to)
 	switch {

@@ -34,10 +34,11 @@ var (
 	_ io.Closer   = (*File)(nil)
 )
 
-// Name implements lwio.File.Name.
+// Name returns the cleaned name by which the file was opened.
 func (f *File) Name() string { return f.name }
 
-// Transport implements lwio.File.Transport.
+// Transport returns the transport of the client, or SMB with a reason if the server refused to
+// register the file on a path that is up.
 func (f *File) Transport() base.Transport {
 	t := f.c.Transport()
 	for i := range f.regs {
@@ -48,12 +49,13 @@ func (f *File) Transport() base.Transport {
 	return t
 }
 
-// ReadAt implements lwio.File.ReadAt.
+// ReadAt is ReadAtContext without a deadline of the caller.
 func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	return f.ReadAtContext(context.Background(), p, off)
 }
 
-// ReadAtContext implements lwio.File.ReadAtContext.
+// ReadAtContext fills p from byte offset off by one operation of a queue. n < len(p) only with an
+// error.
 func (f *File) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
 	n, err := f.perform(ctx, &arguments{p: p, size: len(p), off: off})
 	if err != nil {
@@ -62,12 +64,13 @@ func (f *File) ReadAtContext(ctx context.Context, p []byte, off int64) (int, err
 	return n, nil
 }
 
-// WriteAt implements lwio.File.WriteAt.
+// WriteAt is WriteAtContext without a deadline of the caller.
 func (f *File) WriteAt(p []byte, off int64) (int, error) {
 	return f.WriteAtContext(context.Background(), p, off)
 }
 
-// WriteAtContext implements lwio.File.WriteAtContext.
+// WriteAtContext writes p at byte offset off by one operation of a queue. After an error the first n
+// bytes of p are certainly written.
 func (f *File) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {
 	n, err := f.perform(ctx, &arguments{p: p, size: len(p), off: off, write: true})
 	if err != nil {
@@ -93,12 +96,12 @@ func (f *File) check(ctx context.Context, off int64, n int) error {
 	return nil
 }
 
-// Sync implements lwio.File.Sync.
+// Sync flushes the file over SMB after all earlier writes.
 func (f *File) Sync(ctx context.Context) error {
 	return base.Wrap("sync", f.name, f.ordered(ctx, func(ctx context.Context) error { return f.h.Flush(ctx) }))
 }
 
-// Truncate implements lwio.File.Truncate.
+// Truncate changes the size of the file over SMB after all earlier writes.
 func (f *File) Truncate(ctx context.Context, size int64) error {
 	if size < 0 {
 		return base.Wrap("truncate", f.name, base.ErrRange)
@@ -153,7 +156,7 @@ func (f *File) requirePollers() (release func()) {
 	}
 }
 
-// Stat implements lwio.File.Stat.
+// Stat asks the server to describe the open file.
 func (f *File) Stat(ctx context.Context) (fs.FileInfo, error) {
 	if err := f.check(ctx, 0, 0); err != nil {
 		return nil, base.Wrap("stat", f.name, err)
@@ -167,10 +170,11 @@ func (f *File) Stat(ctx context.Context) (fs.FileInfo, error) {
 	return smbshare.InfoOf(f.name, e), nil
 }
 
-// OpenInfo implements lwio.File.OpenInfo.
+// OpenInfo describes the file as the answer to its CREATE did, without a request.
 func (f *File) OpenInfo() fs.FileInfo { return smbshare.InfoOf(f.name, f.h.Created()) }
 
-// Close implements lwio.File.Close.
+// Close waits for earlier writes, ends the registrations of the file on all paths, and closes its SMB
+// handle, within Config.Timeout. A second Close fails with fs.ErrClosed.
 func (f *File) Close() error {
 	if f.closed.Swap(true) {
 		return base.Wrap("close", f.name, fs.ErrClosed)

@@ -7,12 +7,13 @@ import (
 	"lwio/internal/client/segments"
 )
 
-// ReadVec implements lwio.File.ReadVec.
+// ReadVec fills the segments one after another from byte offset off.
 func (f *File) ReadVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
 	return f.vectored(ctx, &arguments{segs: segs, off: off})
 }
 
-// WriteVec implements lwio.File.WriteVec.
+// WriteVec writes the segments one after another at byte offset off. After an error the first n bytes
+// are certainly written.
 func (f *File) WriteVec(ctx context.Context, segs [][]byte, off int64) (int, error) {
 	return f.vectored(ctx, &arguments{segs: segs, off: off, write: true})
 }

@@ -17,12 +17,12 @@ const (
 	LockShared
 )
 
-// Lock implements lwio.File.Lock.
+// Lock locks a range of bytes and waits for the lock, until ctx ends or Config.Timeout is over.
 func (f *File) Lock(ctx context.Context, r smbshare.Range, mode LockMode) error {
 	return f.failed("lock", f.LockRange(ctx, r, mode, true))
 }
 
-// TryLock implements lwio.File.TryLock.
+// TryLock locks a range of bytes, or fails at once if another lock excludes it.
 func (f *File) TryLock(ctx context.Context, r smbshare.Range, mode LockMode) error {
 	return f.failed("lock", f.LockRange(ctx, r, mode, false))
 }
@@ -40,7 +40,7 @@ func (f *File) LockRange(ctx context.Context, r smbshare.Range, mode LockMode, w
 	return f.h.Lock(ctx, r, mode == LockExclusive, wait)
 }
 
-// Unlock implements lwio.File.Unlock.
+// Unlock ends the lock of exactly this range, after all earlier writes of the file.
 func (f *File) Unlock(ctx context.Context, r smbshare.Range) error {
 	return f.failed("unlock", f.ordered(ctx, func(ctx context.Context) error { return f.h.Unlock(ctx, r) }))
 }

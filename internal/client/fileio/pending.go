@@ -25,7 +25,8 @@ type PendingFile struct {
 	uncertain bool       // the server was asked for the final name, and the outcome is unknown
 }
 
-// CreatePending implements lwio.Client.CreatePending.
+// CreatePending creates a file of a temporary name beside name. The server deletes it when it is
+// closed, unless Commit has renamed it.
 func (c *Client) CreatePending(ctx context.Context, name string) (*PendingFile, error) {
 	p, err := c.createPending(ctx, name)
 	if err != nil {
@@ -64,10 +65,11 @@ func (c *Client) createPending(ctx context.Context, name string) (*PendingFile, 
 	return p, nil
 }
 
-// Name implements lwio.PendingFile.Name.
+// Name returns the name that Commit gives to the file.
 func (p *PendingFile) Name() string { return p.final }
 
-// Commit implements lwio.PendingFile.Commit.
+// Commit renames the file to its final name after all earlier writes, and closes it. If the outcome
+// of the rename is unknown, Commit fails with ErrUncertain, and the next Commit asks the server first.
 func (p *PendingFile) Commit(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -134,7 +136,7 @@ func (p *PendingFile) hasName(ctx context.Context) (bool, error) {
 	return false, err
 }
 
-// Close implements lwio.PendingFile.Close.
+// Close closes the file, which the server then deletes, unless Commit has succeeded before.
 func (p *PendingFile) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

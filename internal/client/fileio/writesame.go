@@ -24,7 +24,8 @@ const (
 	sameCopy = 256 << 10
 )
 
-// WriteSame implements lwio.File.WriteSame.
+// WriteSame fills n bytes of the file from byte offset off with copies of p, by operations of at most
+// sameRun bytes. It returns the number of bytes from the beginning that are certainly written.
 func (f *File) WriteSame(ctx context.Context, p []byte, off, n int64) (int64, error) {
 	done, err := f.writeSame(ctx, p, off, n)
 	if err != nil {

@@ -45,15 +45,15 @@ func (r *BufferRegion) abandoned(n int64) {
 	r.buffer.unknown.Add(n)
 }
 
-// Bytes implements lwio.Buffer.
+// Bytes returns the memory of the Buffer. It is valid until Close.
 func (b *Buffer) Bytes() []byte { return b.bytes }
 
-// Busy implements lwio.Buffer.
+// Busy reports whether the server may still use the memory, because a request was given up.
 func (b *Buffer) Busy() bool {
 	return b.unknown.Load() > 0 || b.lostConn() != nil
 }
 
-// Close implements lwio.Buffer.
+// Close ends the registrations. The memory is free after the last hold.
 func (b *Buffer) Close() error {
 	b.once.Do(func() {
 		b.closed.Store(true) // before a call can take the memory for ordinary memory

@@ -215,7 +215,7 @@ var errBufferClosed error = bufferClosedError{}
 
 type bufferClosedError struct{}
 
-// Error implements error.
+// Error returns the text without the words of fs.ErrClosed.
 func (bufferClosedError) Error() string { return "the buffer was closed" }
 
 // Is makes the error match fs.ErrClosed, whose text is about files.

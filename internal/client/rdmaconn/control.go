@@ -35,10 +35,10 @@ func (o *controlCall) Message(*Request, *wire.Header, *Payload) {}
 // Deliver does nothing: the answer has no data.
 func (o *controlCall) Deliver([]byte, wire.IOStatusBlock) {}
 
-// Answer implements operation.
+// Answer keeps the status for the waiting call.
 func (o *controlCall) Answer(ios wire.IOStatusBlock, err error) { o.ios, o.err = ios, err }
 
-// Abandon implements operation.
+// Abandon returns nil: a control message writes no data, so no barrier waits for it.
 func (o *controlCall) Abandon() *barrier.Epoch { return nil }
 
 // Unanswered does nothing: a control message is not replayed.

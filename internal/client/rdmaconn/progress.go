@@ -60,7 +60,7 @@ type readerTurn struct {
 	end poller.Condition
 }
 
-// Ready implements [poller.Condition].
+// Ready reports that the reader may stop: no call needs it, or its turn is over.
 func (t *readerTurn) Ready() bool { return !t.p.poller.NeedsReader() || t.end.Ready() }
 
 // step delivers answers, or sleeps. In mode Polling the reader busy-polls before it sleeps, while
@@ -102,7 +102,7 @@ func (c *Conn) Await(ctx context.Context, at *Place, a *Arrivals, heeded bool) {
 	c.progress.await(ctx, &at.waiter, a, heeded)
 }
 
-// await is Conn.Await.
+// await waits at w until r is ready, ctx ends, or the connection is down, as Conn.Await states.
 func (p *progress) await(ctx context.Context, w *poller.Waiter, r poller.Condition, heeded bool) {
 	over, until := ctx.Done(), int64(expired)
 	if !p.status.polled.empty() {

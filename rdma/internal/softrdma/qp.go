@@ -30,7 +30,7 @@ type QueuePair struct {
 // Transport is a provider's queue pair.
 type Transport interface {
 	Driver
-	// Close is QueuePair.Close.
+	// Close ends the connection and completes all requests with StatusCanceled.
 	Close() error
 	// Connection returns the connection, or nil if there never was one.
 	Connection() Conn

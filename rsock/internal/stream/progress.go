@@ -37,7 +37,7 @@ type waiter struct {
 	bulk bool // the call waits for the next part of a bulk transfer; the call sets it
 }
 
-// Ready implements [poller.Condition].
+// Ready reports that the waiter was signalled since the call cleared the flag.
 func (w *waiter) Ready() bool { return w.flag.Load() }
 
 func (w *waiter) init() { w.Waiter = poller.NewWaiter() }
