@@ -17,7 +17,8 @@ var ErrBatchFull = fileio.ErrBatchFull
 // Close has returned; after that a [Buffer] may still be busy. An operation allocates nothing
 // if its memory is part of a Buffer, or if it is small. Without RDMA each operation in flight
 // has a goroutine. A long WriteSame has one for each part, and starts a part only while fewer
-// than 32 operations and parts are in flight. An operation that is not answered within Config.Timeout fails.
+// than 32 operations and parts are in flight. An operation that is not answered within
+// Config.Timeout fails.
 //
 // An operation holds credits from the moment when it is sent until it is answered, even while
 // no Wait runs. File.Sync, Truncate, Unlock and Close wait for the writes that were sent. Three

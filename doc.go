@@ -36,10 +36,13 @@
 // # Deadlines
 //
 // Every call returns when its context ends. A call whose context has no deadline returns after
-// Config.Timeout. A read or write that is given up takes its memory back before it returns; its
-// request keeps its credit until the server answers. The client sends CANCEL for the requests
-// that the server has not begun when the last call on a file is given up, and when the file is
-// closed. Data that arrives for memory that was taken back ends the RDMA connection.
+// Config.Timeout. ReadAt, WriteAt and Close of a [File] have the signatures of package io, and
+// take no context; ReadAtContext and WriteAtContext take one.
+//
+// A read or write that is given up takes its memory back before it returns; its request keeps
+// its credit until the server answers. The client sends CANCEL for the requests that the server
+// has not begun when the last call on a file is given up, and when the file is closed. Data that
+// arrives for memory that was taken back ends the RDMA connection.
 //
 // The memory of a [Buffer] is not taken back, because other calls may use it. It stays busy until
 // the server has answered or the connection is torn down, see [Buffer.Busy].

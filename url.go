@@ -42,8 +42,6 @@ type Target struct {
 // itself is %25.
 //
 // Errors: an *Error whose text never contains the password.
-//
-// Source: design, the command
 func ParseURL(raw string) (*Target, error) {
 	t, err := base.ParseURL(raw)
 	return (*Target)(t), err

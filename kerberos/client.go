@@ -32,7 +32,8 @@ const DefaultConfigFile = "/etc/krb5.conf"
 type Client struct {
 	// ConfigFile is the configuration of Kerberos. Default: DefaultConfigFile.
 	ConfigFile string
-	// CacheFile is the credential cache, in the format of a file.
+	// CacheFile is the credential cache, in the format of a file. Without it only users with a
+	// password can log on.
 	CacheFile string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time

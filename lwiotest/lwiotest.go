@@ -163,13 +163,13 @@ func (s *Server) start(cfg *Config) (err error) {
 	return nil
 }
 
-// Addr is the address of the server, host:port.
+// Addr returns the address of the server, host:port.
 func (s *Server) Addr() string { return s.addr }
 
-// Password is the password of User.
+// Password returns the password of User.
 func (s *Server) Password() string { return s.password }
 
-// URL is the URL of the share, with user and password. elem is a path in it.
+// URL returns the URL of the share, with user and password. elem is a path in it.
 func (s *Server) URL(elem ...string) string {
 	u := url.URL{Scheme: lwio.Scheme, User: url.UserPassword(User, s.password), Host: s.addr, Path: "/" + Share}
 	return u.JoinPath(elem...).String()

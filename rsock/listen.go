@@ -26,9 +26,10 @@ type ListenConfig struct {
 	// Admit decides on each connection; nil admits all. An RDMA dialer gets no answer
 	// before Admit has returned. If Admit returns false, the dialer tries TCP, and Admit
 	// is called for that connection too. The system has accepted a TCP connection before
-	// Admit is called; if Admit returns false, the connection is reset. Several goroutines call Admit at a time, and none delays
-	// another: up to 64 for TCP connections, and up to Backlog for RDMA connections. For
-	// an RDMA connection Admit must return within Config.HandshakeTimeout.
+	// Admit is called; if Admit returns false, the connection is reset. Several goroutines
+	// call Admit at a time, and none delays another: up to 64 for TCP connections, and up
+	// to Backlog for RDMA connections. For an RDMA connection Admit must return within
+	// Config.HandshakeTimeout.
 	//
 	// Source: [WSD §3.2]
 	Admit func(*Request) bool

@@ -65,9 +65,8 @@ func (p pipe) Transact(ctx context.Context, s *smbserver.Session, request []byte
 }
 
 // Serve serves SMB on l, and LWIO at Config.RDMAListen, or on the address of l, on a free port of
-// each provider. After
-// Shutdown or Close it returns nil. The end of ctx closes the server; then Serve returns the
-// cause of ctx. Serve may be called once, and closes l.
+// each provider. After Shutdown or Close it returns nil. The end of ctx closes the server; then
+// Serve returns the cause of ctx. Serve may be called once, and closes l.
 //
 // Errors: a provider cannot listen, the listener fails.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {

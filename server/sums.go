@@ -2,8 +2,13 @@ package server
 
 import "lwio/internal/account"
 
-// Sum is the part of one resource that peers hold. The units of Held, Limit, Most and UserLimit are bytes for
-// the resources whose names end in "_bytes", else pieces.
+// Sum is the part of one resource that peers hold. It has, beside the name of the resource, four
+// numbers of type int64:
+//
+//   - Held, the part that all peers hold, of Limit.
+//   - Most, the part of the user that holds the most, of UserLimit.
+//
+// They are bytes for the resources whose names end in "_bytes", else pieces.
 type Sum struct {
 	Resource string
 	account.Usage

@@ -61,5 +61,6 @@
 // Mutexes are taken in this order: share.ns (shared by opens and deletes, exclusive for renames and
 // for the delete of directories), one of share.paths (serialises the operations on one name),
 // directory.mu, table.mu (never held over I/O), pendingDirs.mu, watches.mu (held while functions of
-// watches run), lockTable.mu, account.Sum. hooks.mu and stalledOpens.mu are taken alone. Hooks run without a held mutex.
+// watches run), lockTable.mu, account.Sum. hooks.mu and stalledOpens.mu are taken alone. Hooks run
+// without a held mutex.
 package vfs

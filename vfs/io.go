@@ -28,9 +28,9 @@ func (o *Open) ready(op string, need Access, n int, off int64) error {
 //
 // Errors: FILE_LOCK_CONFLICT where another open has an exclusive lock; END_OF_FILE (bare)
 // at and after the end; ACCESS_DENIED without ReadData and Execute, and after a Reauthorize
-// that closes the open; INVALID_PARAMETER for an
-// offset that is negative or so large that the end of p lies beyond 2^63; FILE_CLOSED (bare)
-// without a reference; INVALID_DEVICE_REQUEST for a directory.
+// that closes the open; INVALID_PARAMETER for an offset that is negative or so large that the
+// end of p lies beyond 2^63; FILE_CLOSED (bare) without a reference; INVALID_DEVICE_REQUEST for
+// a directory.
 //
 // Source: [MS-FSA 2.1.5.3] [OP-92a] [OP-92b] [OP-92c] [OP-57] [LWIO §Read]
 func (o *Open) ReadAt(p []byte, off int64) (int, error) {

@@ -65,8 +65,9 @@ type Config struct {
 	DrainTimeout time.Duration
 	// MaxStartups bounds the connections of one listener that have not sent their request
 	// yet, or whose refusal is being sent. A further connection replaces the oldest
-	// connection of the host that has the most. MaxStartups also bounds the refused and abandoned connections of an adapter
-	// that wait for DrainTimeout; a further one is closed at once. 0 means 256.
+	// connection of the host that has the most. MaxStartups also bounds the refused and abandoned
+	// connections of an adapter that wait for DrainTimeout; a further one is closed at once. 0
+	// means 256.
 	MaxStartups int
 	// MaxBacklog bounds the requests of one listener that wait for a connector, and the
 	// backlog of Listen. A further request replaces the oldest request of the host that has the

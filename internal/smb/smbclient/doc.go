@@ -3,10 +3,10 @@
 //
 // A connection has three goroutines. The reader reads responses and delivers each to the call
 // that waits for it. The janitor cancels abandoned requests and closes handles that arrive
-// too late. The third one renews the authentication. They end when the connection is lost or closed; Close waits for them. Calls
-// send from their own goroutines, as many at a time as the server's credits allow. Each
-// call checks the signature of its response; the reader decrypts encrypted messages. All
-// types are safe for concurrent use.
+// too late. The third one renews the authentication. They end when the connection is lost or
+// closed; Close waits for them. Calls send from their own goroutines, as many at a time as the
+// server's credits allow. Each call checks the signature of its response; the reader decrypts
+// encrypted messages. All types are safe for concurrent use.
 //
 // Requests are signed. They are encrypted instead once the configuration, the server or a
 // share of the session requires that; a response to an encrypted request must be encrypted.

@@ -45,16 +45,15 @@
 // bounded: a connection has at most MaxWorkers messages, and one of 16 KiB before
 // authentication. Messages count against the quota of Config.Memory, with the tables of their
 // requests, at most maxCompound. Parked requests and the changes that wait for a request hold
-// at most a quarter of Config.Memory. A connection is
-// cut in time if it is silent before authentication, stops in the middle of a message, or
-// does not read its responses.
+// at most a quarter of Config.Memory. A connection is cut in time if it is silent before
+// authentication, stops in the middle of a message, or does not read its responses.
 //
 // # Locks
 //
 // Mutexes are taken in this order: workers.turn, sessionTable.mu, Server.mu; and watch.beginning,
-// the mutexes of vfs, watch.mu. The mutexes of
-// other components are leaves. No mutex is held during file I/O. Exception: if the
-// connection is lost, its sessions are torn down with workers.turn held.
+// the mutexes of vfs, watch.mu. The mutexes of other components are leaves. No mutex is held
+// during file I/O. Exception: if the connection is lost, its sessions are torn down with
+// workers.turn held.
 //
 // Source: [MS-SMB2 3.3]
 package smbserver

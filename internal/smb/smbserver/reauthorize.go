@@ -8,9 +8,9 @@ import (
 
 // Reauthorize ends the sessions whose user Config.Lookup no longer returns, or returns with
 // another password. A logon by Kerberos does not depend on the password: the KDC decides about its
-// tickets, and the session ends with its ticket. Reauthorize ends the sessions together, and returns their number when their opens are
-// closed. A logon that began before the change, and ends after it, fails. The caller changes
-// the results of Config.Lookup first.
+// tickets, and the session ends with its ticket. Reauthorize ends the sessions together, and
+// returns their number when their opens are closed. A logon that began before the change, and ends
+// after it, fails. The caller changes the results of Config.Lookup first.
 func (s *Server) Reauthorize() (ended int) {
 	var ending sync.WaitGroup
 	for _, ss := range s.validSessions() {

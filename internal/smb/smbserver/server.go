@@ -68,10 +68,9 @@ type Stats struct {
 	Connections, Sessions int
 	// Accepted and Refused count connections, Requests messages, since the start.
 	// BadSignatures counts messages with a wrong signature, and messages that could not be
-	// decrypted. AuthFailures counts failed
-	// authentications; AuthLimited counts the failed authentications whose password was not
-	// compared, after too many wrong passwords. Slowed counts requests delayed by the rates
-	// of their user.
+	// decrypted. AuthFailures counts failed authentications; AuthLimited counts the failed
+	// authentications whose password was not compared, after too many wrong passwords. Slowed
+	// counts requests delayed by the rates of their user.
 	Accepted, Refused, Requests, BadSignatures, AuthFailures, AuthLimited, Slowed uint64
 	// Reads and Writes count successful reads and writes of files; ReadBytes and
 	// WrittenBytes are their bytes.

@@ -17,9 +17,9 @@ const (
 )
 
 // FuzzStream sends sequences of messages after the negotiation to a stream whose program reads and
-// writes. The first byte selects the provider and the end of the connection. Each step is a kind of message, a byte of flags, and
-// the position and the value of each changed byte. The stream goes on or ends, and closes in
-// time; then it holds none of the memory for large data.
+// writes. The first byte selects the provider and the end of the connection. Each step is a kind of
+// message, a byte of flags, and the position and the value of each changed byte. The stream goes on
+// or ends, and closes in time; then it holds none of the memory for large data.
 func FuzzStream(f *testing.F) {
 	for first := range byte(8) {
 		f.Add([]byte{first})

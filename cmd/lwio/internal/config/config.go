@@ -18,8 +18,9 @@
 //	read-only = false
 //	encryption = "required"    # or "offered", as --encryption says
 //
-// The keys users and [[share]] are necessary. Paths are relative to the directory of the file. A share that names no user can be used by none,
-// which is an error. Users of the rights need not exist: the file of users can lose a user first.
+// The keys users and [[share]] are necessary. Paths are relative to the directory of the file. A
+// share that names no user can be used by none, which is an error. Users of the rights need not
+// exist: the file of users can lose a user first.
 package config
 
 import (
