@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lwio"
+	"lwio/integration/internal/ledger"
 	"lwio/rdma"
 	"lwio/rdma/rdmatest/fault"
 )
@@ -18,14 +19,14 @@ const (
 	filesPerShare = 3
 	partsPerFile  = 8
 	partBlocks    = 256
-	partSize      = partBlocks * blockSize
+	partSize      = partBlocks * ledger.BlockSize
 )
 
 // file is a file that all sessions use.
 type file struct {
 	name  string
 	share int
-	parts []*ledger
+	parts []*ledger.Ledger
 }
 
 // furnish makes the files.
@@ -40,9 +41,9 @@ func (s *soak) furnish(ctx context.Context) error {
 			f := &file{name: fmt.Sprint("file", j), share: i}
 			content := make([]byte, partsPerFile*partSize)
 			number := uint32(i*filesPerShare + j)
-			fill(content, number, 0, 0)
+			ledger.Fill(content, number, 0, 0)
 			for k := range partsPerFile {
-				f.parts = append(f.parts, newLedger(number, k*partBlocks, partBlocks))
+				f.parts = append(f.parts, ledger.New(number, k*partBlocks, partBlocks))
 			}
 			if err := put(ctx, c, f.name, content); err != nil {
 				return errors.Join(err, c.Close())
@@ -147,11 +148,11 @@ func (f *file) verify(ctx context.Context, c *lwio.Client) error {
 	defer h.Close()
 	p := make([]byte, partSize)
 	for _, l := range f.parts {
-		v := l.view(0, partBlocks)
-		if _, err := h.ReadAtContext(ctx, p, int64(l.first)*blockSize); err != nil {
+		v := l.View(0, partBlocks)
+		if _, err := h.ReadAtContext(ctx, p, int64(l.First)*ledger.BlockSize); err != nil {
 			return err
 		}
-		if err := l.check(v, p, 0); err != nil {
+		if err := l.Check(v, p, 0); err != nil {
 			return err
 		}
 	}

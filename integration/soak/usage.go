@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lwio"
+	"lwio/integration/internal/ledger"
 )
 
 // usage is the use of a file by one goroutine of a session.
@@ -123,7 +124,7 @@ func (u *usage) memory(n int) ([]byte, error) {
 }
 
 // place returns a random range of blocks of a part.
-func (u *usage) place() (l *ledger, at, n int) {
+func (u *usage) place() (l *ledger.Ledger, at, n int) {
 	l = u.file.parts[u.r.IntN(partsPerFile)]
 	at = u.r.IntN(partBlocks)
 	n = 1 + u.r.IntN(min(partBlocks-at, 1<<u.r.IntN(9)))
@@ -132,7 +133,7 @@ func (u *usage) place() (l *ledger, at, n int) {
 
 // pieces cuts memory into pieces of whole blocks.
 func (u *usage) pieces(p []byte) (list [][]byte) {
-	n := blockSize << u.r.IntN(5)
+	n := ledger.BlockSize << u.r.IntN(5)
 	for len(p) > n {
 		list, p = append(list, p[:n]), p[n:]
 	}
@@ -142,16 +143,16 @@ func (u *usage) pieces(p []byte) (list [][]byte) {
 // read reads some blocks and checks them.
 func (u *usage) read() error {
 	l, at, n := u.place()
-	p, err := u.memory(n * blockSize)
+	p, err := u.memory(n * ledger.BlockSize)
 	if err != nil {
 		return err
 	}
 	ctx, cancel, short := u.patience()
 	defer cancel()
-	v := l.view(at, n)
+	v := l.View(at, n)
 	got := 0
 	err = u.s.watch.do("read", func() (err error) {
-		got, err = u.transfer(ctx, false, p, int64(l.first+at)*blockSize)
+		got, err = u.transfer(ctx, false, p, int64(l.First+at)*ledger.BlockSize)
 		return err
 	})
 	u.s.counts.reads.Add(1)
@@ -163,31 +164,31 @@ func (u *usage) read() error {
 		}
 		return fmt.Errorf("%d blocks: %w", n, err)
 	}
-	return l.check(v, p, at)
+	return l.Check(v, p, at)
 }
 
 // write writes some blocks. After an unknown outcome it waits until they are written, or
 // can no longer be written.
 func (u *usage) write() error {
 	l, at, n := u.place()
-	if !l.turn.TryLock() {
+	if !l.Turn.TryLock() {
 		return nil // another goroutine writes there
 	}
-	defer l.turn.Unlock()
-	p, err := u.memory(n * blockSize)
+	defer l.Turn.Unlock()
+	p, err := u.memory(n * ledger.BlockSize)
 	if err != nil {
 		return err
 	}
 	ctx, cancel, short := u.patience()
 	defer cancel()
-	write := l.begin()
-	fill(p, l.file, l.first+at, write)
+	write := l.Begin(at, n)
+	ledger.Fill(p, l.File, l.First+at, write)
 	done := 0
 	err = u.s.watch.do("write", func() (err error) {
-		done, err = u.transfer(ctx, true, p, int64(l.first+at)*blockSize)
+		done, err = u.transfer(ctx, true, p, int64(l.First+at)*ledger.BlockSize)
 		return err
 	})
-	l.end(write, at, n, done/blockSize, err != nil)
+	l.End(write, at, n, done/ledger.BlockSize, err != nil)
 	u.s.counts.writes.Add(1)
 	u.s.counts.bytes.Add(uint64(done))
 	left := short && errors.Is(err, context.DeadlineExceeded)
@@ -204,7 +205,7 @@ func (u *usage) write() error {
 	if err := u.sync(); err != nil {
 		return err
 	}
-	l.settle()
+	l.Settle()
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package main
+package ledger
 
 import (
 	"encoding/binary"
@@ -6,19 +6,20 @@ import (
 	"hash/crc32"
 )
 
-// blockSize is the size of a block that describes itself, in bytes.
-const blockSize = 512
+// BlockSize is the size of a block that describes itself, in bytes.
+const BlockSize = 512
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// fill makes blocks of a file from the index first on, as write number writes them.
-func fill(p []byte, file uint32, first int, write uint64) {
-	for i := 0; i < len(p); i += blockSize {
-		b := p[i : i+blockSize]
+// Fill makes blocks of a file from the index first on, as write number writes them. The length of p is a
+// multiple of BlockSize.
+func Fill(p []byte, file uint32, first int, write uint64) {
+	for i := 0; i < len(p); i += BlockSize {
+		b := p[i : i+BlockSize]
 		binary.LittleEndian.PutUint32(b[4:], file)
-		binary.LittleEndian.PutUint64(b[8:], uint64(first+i/blockSize))
+		binary.LittleEndian.PutUint64(b[8:], uint64(first+i/BlockSize))
 		binary.LittleEndian.PutUint64(b[16:], write)
-		for j := 24; j < blockSize; j += 8 {
+		for j := 24; j < BlockSize; j += 8 {
 			binary.LittleEndian.PutUint64(b[j:], write*0x9E3779B97F4A7C15+uint64(j))
 		}
 		binary.LittleEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
