@@ -86,6 +86,7 @@ var meanings = map[Status][]error{
 	ObjectPathSyntaxBad:    {fs.ErrInvalid, syscall.EINVAL},
 	NameTooLong:            {fs.ErrInvalid, syscall.ENAMETOOLONG},
 	DiskFull:               {syscall.ENOSPC},
+	UnexpectedIOError:      {syscall.EIO},
 	FileTooLarge:           {syscall.EFBIG},
 	DirectoryNotEmpty:      {syscall.ENOTEMPTY},
 	NotADirectory:          {syscall.ENOTDIR},
@@ -164,6 +165,8 @@ func ofErrno(e syscall.Errno) (Status, bool) {
 		return DirectoryNotEmpty, true
 	case syscall.ENOSPC:
 		return DiskFull, true
+	case syscall.EIO:
+		return UnexpectedIOError, true
 	case syscall.EFBIG:
 		return FileTooLarge, true
 	case syscall.ENAMETOOLONG:

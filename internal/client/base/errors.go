@@ -191,6 +191,7 @@ var words = map[Status]string{
 	ntstatus.SharingViolation:    "in use by another program",
 	ntstatus.DeletePending:       "is being deleted",
 	ntstatus.TooManyOpenedFiles:  "too many open files at the server",
+	ntstatus.UnexpectedIOError:   "input/output error at the server",
 }
 
 // offError is an ErrNotOffered of all providers.
