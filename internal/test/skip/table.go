@@ -61,6 +61,7 @@ const (
 // table has the skips that continuous integration accepts, in every module.
 var table = []entry{
 	{"lwio", "the race detector allocates", race, withoutRace},
+	{"lwio/integration/survive", "no right to make namespaces", noAdmin, "a container may lack the right"},
 	{"lwio/internal/test/leakcheck", "the runtime kept", nil, "the runtime frees its pooled pipes at any garbage collection"},
 	{"lwio/rdma/iwarp", "the race detector empties pools", race, withoutRace},
 	{"lwio/rdma/rdmatest", "each case waits for its time limit", short, withoutShort},

@@ -1,0 +1,401 @@
+package survive
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"lwio"
+	"lwio/lwiotest"
+	"lwio/rdma/rdmatest/fault"
+	"lwio/vfs"
+	"lwio/vfs/posix"
+)
+
+// A history of calls that one order explains passes, and others do not.
+func TestModelOfRegisters(t *testing.T) {
+	type step struct {
+		c          call
+		a          answer
+		begin, end int64
+	}
+	write := func(client int, value uint64) call { return call{action: actWrite, client: client, value: value} }
+	read := call{action: actRead, client: 3}
+	guarded := func(c call) call { c.guarded = true; return c }
+	lock := func(client int) call { return call{action: actLock, client: client} }
+	unknown := answer{unknown: true}
+	for name, c := range map[string]struct {
+		steps []step
+		want  bool
+	}{
+		"one after another": {[]step{{write(1, 5), answer{}, 0, 1}, {read, answer{value: 5}, 2, 3}}, true},
+		"a lost write":      {[]step{{write(1, 5), answer{}, 0, 1}, {read, answer{}, 2, 3}}, false},
+		"unknown, not done": {[]step{{write(1, 5), unknown, 0, 1}, {read, answer{}, 2, 3}}, true},
+		"unknown, done":     {[]step{{write(1, 5), unknown, 0, 1}, {read, answer{value: 5}, 2, 3}}, true},
+		"done after its end": {[]step{
+			{write(1, 5), unknown, 0, 3}, {read, answer{}, 4, 5}, {read, answer{value: 5}, 6, 7}}, false},
+		"done twice": {[]step{
+			{write(1, 5), answer{}, 0, 9}, {read, answer{value: 5}, 1, 2}, {write(2, 6), answer{}, 3, 4},
+			{read, answer{value: 6}, 5, 6}, {read, answer{value: 5}, 7, 8}}, false},
+		"two holders": {[]step{{lock(1), answer{}, 0, 1}, {lock(2), answer{}, 2, 3}}, false},
+		"the lock is lost with the session": {[]step{
+			{lock(1), answer{}, 0, 1}, {call{action: actLose, client: 1}, answer{}, 2, 9}, {lock(2), answer{}, 3, 4}}, true},
+		"a write that comes after its lock": {[]step{
+			{lock(1), answer{}, 0, 1}, {guarded(write(1, 5)), unknown, 2, 9}, {call{action: actLose, client: 1}, answer{}, 3, 4},
+			{lock(2), answer{}, 5, 6}, {guarded(call{action: actRead, client: 2}), answer{value: 5}, 7, 8}}, true},
+		"a write that comes under another's lock": {[]step{
+			{lock(1), answer{}, 0, 1}, {guarded(write(1, 5)), unknown, 2, 19}, {call{action: actLose, client: 1}, answer{}, 3, 4},
+			{lock(2), answer{}, 5, 6}, {guarded(call{action: actRead, client: 2}), answer{}, 7, 8},
+			{guarded(call{action: actRead, client: 2}), answer{value: 5}, 9, 10}}, false},
+	} {
+		h := newHistory()
+		for _, s := range c.steps {
+			i := h.begin(s.c)
+			h.end(i, s.a)
+			h.list[i].Call, h.list[i].Return = s.begin, s.end
+		}
+		if wrong := h.wrong(); (len(wrong) == 0) != c.want {
+			t.Errorf("%s: %q", name, wrong)
+		}
+	}
+}
+
+// The registers of a round: the first are free, the others are guarded by locks.
+const (
+	freeRegisters = 3
+	registers     = 5
+	registerSpace = 4096 // bytes of the file
+	callsOfRound  = 40   // of each client
+	mostTries     = 100  // to connect while connections are cut
+	players       = 4
+)
+
+// player is a client that uses registers.
+type player struct {
+	number    int // from 1
+	transport string
+	url       string
+	file      string
+	wires
+	reconnect time.Duration // Config.ReconnectTimeout
+	r         *rand.Rand
+	h         *history
+	base      int // the first register of the round
+	values    *atomic.Uint64
+
+	c       *lwio.Client
+	f       *lwio.File
+	unknown []int // writes that may still be done, until a sync
+}
+
+// connect connects and opens the file.
+func (p *player) connect() error {
+	cfg := p.config(p.transport)
+	cfg.RequireRDMA, cfg.ReconnectTimeout = false, p.reconnect
+	c, err := lwio.Dial(context.Background(), p.url, cfg)
+	if err != nil {
+		return err
+	}
+	f, err := c.OpenFile(context.Background(), p.file, os.O_RDWR, 0)
+	if err != nil {
+		return errors.Join(err, c.Close())
+	}
+	p.c, p.f = c, f
+	return nil
+}
+
+// round makes calls at random.
+func (p *player) round(base int) error {
+	p.base = base
+	for range callsOfRound {
+		for try := 0; p.f == nil; try++ {
+			if err := p.connect(); err != nil && try == mostTries {
+				return err
+			}
+		}
+		var err error
+		switch k := p.r.IntN(20); {
+		case k < 8:
+			err = p.read(p.r.IntN(freeRegisters))
+		case k < 16:
+			err = p.write(p.r.IntN(freeRegisters))
+		case k < 17:
+			err = p.sync()
+		default:
+			err = p.guard(freeRegisters + p.r.IntN(registers-freeRegisters))
+		}
+		if err := p.after(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// after decides about the error of a call. The end of the session ends the locks of the client.
+func (p *player) after(err error) error {
+	switch {
+	case err == nil, errors.Is(err, lwio.ErrLocked):
+		return nil
+	case errors.Is(err, lwio.ErrUncertain) && !p.ended():
+		return nil
+	case !errors.Is(err, net.ErrClosed) && !errors.Is(err, fs.ErrClosed):
+		return fmt.Errorf("client %d over %s: %w", p.number, p.transport, err)
+	}
+	at := p.cutAt.Swap(0)
+	if at == 0 {
+		return fmt.Errorf("client %d over %s: the session ended without a cut: %w", p.number, p.transport, err)
+	}
+	for i := range registers {
+		p.h.lose(call{action: actLose, client: p.number, register: p.base + i}, time.Unix(0, at))
+	}
+	_ = p.c.Close() // its session is over
+	p.c, p.f, p.unknown = nil, nil, nil
+	p.number += players // the new session is another client
+	return nil
+}
+
+// ended reports whether the SMB session is over.
+func (p *player) ended() bool {
+	_, err := p.f.Stat(context.Background())
+	return errors.Is(err, net.ErrClosed)
+}
+
+func (p *player) off(register int) int64 { return int64(p.base+register) * registerSpace }
+
+func (p *player) lockRange(register int) lwio.Range {
+	return lwio.Range{Off: uint64(p.off(register)), Len: registerSpace}
+}
+
+func (p *player) call(a action, register int) call {
+	return call{action: a, client: p.number, register: p.base + register, guarded: register >= freeRegisters}
+}
+
+func (p *player) read(register int) error {
+	b := make([]byte, 8)
+	i := p.h.begin(p.call(actRead, register))
+	_, err := p.f.ReadAt(b, p.off(register))
+	if err != nil {
+		p.h.refuse(i)
+		return err
+	}
+	p.h.end(i, answer{value: binary.LittleEndian.Uint64(b)})
+	return nil
+}
+
+func (p *player) write(register int) error {
+	c := p.call(actWrite, register)
+	c.value = p.values.Add(1)
+	i := p.h.begin(c)
+	_, err := p.f.WriteAt(binary.LittleEndian.AppendUint64(nil, c.value), p.off(register))
+	switch {
+	case err == nil:
+		p.h.end(i, answer{})
+	case errors.Is(err, lwio.ErrUncertain):
+		p.unknown = append(p.unknown, i)
+	default:
+		p.h.refuse(i)
+	}
+	return err
+}
+
+// sync ends the writes whose outcome is unknown.
+func (p *player) sync() error {
+	if err := p.f.Sync(context.Background()); err != nil {
+		return err
+	}
+	for _, i := range p.unknown {
+		p.h.end(i, answer{unknown: true})
+	}
+	p.unknown = nil
+	return nil
+}
+
+// guard uses a register under its lock.
+func (p *player) guard(register int) error {
+	ctx := context.Background()
+	i := p.h.begin(p.call(actLock, register))
+	err := p.f.TryLock(ctx, p.lockRange(register), lwio.LockExclusive)
+	switch {
+	case errors.Is(err, lwio.ErrLocked):
+		p.h.refuse(i)
+		return nil
+	case err != nil:
+		return err // unknown
+	}
+	p.h.end(i, answer{})
+	for range 2 {
+		if err := p.read(register); err != nil {
+			return p.lockStays(err)
+		}
+		if err := p.write(register); err != nil && !errors.Is(err, lwio.ErrUncertain) {
+			return p.lockStays(err)
+		}
+	}
+	i = p.h.begin(p.call(actUnlock, register))
+	if err := p.f.Unlock(ctx, p.lockRange(register)); err != nil {
+		return p.lockStays(err)
+	}
+	p.h.end(i, answer{})
+	return nil
+}
+
+// errLostLock: a file refuses its own client under its lock.
+var errLostLock = errors.New("another client has the lock that this client holds")
+
+// lockStays makes a failure of an error that says that another client has the lock.
+func (p *player) lockStays(err error) error {
+	if errors.Is(err, lwio.ErrLocked) {
+		return fmt.Errorf("%w: %v", errLostLock, err) //nolint:errorlint // ErrLocked alone would be no failure
+	}
+	return err
+}
+
+// sluggish is a backend whose writes take a random time, so that a write of a lost connection can be done late.
+type sluggish struct{ vfs.Backend }
+
+func (d sluggish) Open(path string, how vfs.HandleMode) (vfs.Handle, error) {
+	return d.slow(d.Backend.Open(path, how))
+}
+
+func (d sluggish) Create(path string, how vfs.HandleMode, readOnly bool) (vfs.Handle, error) {
+	return d.slow(d.Backend.Create(path, how, readOnly))
+}
+
+func (d sluggish) slow(h vfs.Handle, err error) (vfs.Handle, error) {
+	if err != nil {
+		return nil, err
+	}
+	return sluggishFile{h}, nil
+}
+
+type sluggishFile struct{ vfs.Handle }
+
+func (f sluggishFile) WriteAt(p []byte, off int64, durable bool) (int, error) {
+	f.delay()
+	n, err := f.Handle.WriteAt(p, off, durable)
+	f.delay() // the answer comes late
+	return n, err
+}
+
+func (f sluggishFile) WriteVec(pieces [][]byte, off int64, durable bool) (int, error) {
+	f.delay()
+	return f.Handle.WriteVec(pieces, off, durable)
+}
+
+func (sluggishFile) delay() {
+	if rand.IntN(8) == 0 {
+		time.Sleep(rand.N(3 * time.Millisecond))
+	}
+}
+
+// TestHistoryIsLinearizable lets clients read, write, lock and sync registers, over shm and iwarp, while the
+// connections of SMB and RDMA are cut, before requests and before answers. One order of the calls, each
+// between its begin and its end, explains all answers.
+//
+// Source: [OP-92d], [OP-112]
+func TestHistoryIsLinearizable(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		rdma, smb float64 // chances of a cut for each request
+		reconnect time.Duration
+	}{
+		{"replay", 0.01, 0, time.Minute},
+		{"uncertain", 0.01, 0, 1},
+		{"sessions", 0.002, 0.05, time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			disk, err := posix.OpenDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var cut atomic.Bool
+			cfg := &lwiotest.Config{Backend: sluggish{disk}}
+			for _, p := range lwio.DefaultProviders() {
+				cfg.Providers = append(cfg.Providers, fault.Wrap(p, &fault.Config{Fault: func(a fault.Attempt) fault.Action {
+					if cut.Load() && a.N > 10 && rand.Float64() < c.rdma {
+						return fault.Cut()
+					}
+					return fault.Pass()
+				}}))
+			}
+			s := lwiotest.NewServer(t, cfg)
+			rounds := *kills
+			if err := os.WriteFile(filepath.Join(dir, "registers"), make([]byte, (rounds+1)*registers*registerSpace), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var values atomic.Uint64
+			var all []*player
+			for i, transport := range [players]string{"shm", "iwarp", "shm", "iwarp"} {
+				p := &player{
+					number: i + 1, transport: transport, url: s.URL(), file: "registers", reconnect: c.reconnect,
+					r: rand.New(rand.NewPCG(uint64(i), 2)), values: &values,
+				}
+				all = append(all, p)
+				defer func() {
+					if p.c != nil {
+						_ = p.c.Close()
+					}
+				}()
+			}
+			var lost, again, calls uint64
+			cut.Store(true)
+			for round := range rounds {
+				h := playRound(t, all, round*registers, c.smb)
+				calls += uint64(len(h.list))
+				if wrong := h.wrong(); len(wrong) > 0 || t.Failed() {
+					t.Fatalf("round %d: no order explains\n%s", round, strings.Join(wrong, "\n"))
+				}
+			}
+			cut.Store(false)
+			for _, p := range all {
+				if p.c != nil {
+					st := p.c.Stats()
+					lost, again = lost+st.Lost, again+st.ReplayedWrites
+				}
+			}
+			t.Logf("%d calls; of the last sessions %d connections lost, %d writes sent again", calls, lost, again)
+		})
+	}
+}
+
+// playRound has each player make calls, with cuts of SMB at random.
+func playRound(t *testing.T, all []*player, base int, smb float64) *history {
+	h := newHistory()
+	var over sync.WaitGroup
+	for _, p := range all {
+		p.h = h
+		p.unknown = nil
+		over.Go(func() {
+			if err := p.round(base); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() {
+		over.Wait()
+		close(done)
+	}()
+	for {
+		select {
+		case <-done:
+			return h
+		case <-time.After(time.Millisecond):
+			if rand.Float64() < smb {
+				all[rand.IntN(players)].cutSMB()
+			}
+		}
+	}
+}
