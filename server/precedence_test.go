@@ -8,7 +8,7 @@ import (
 	"lwio/vfs"
 )
 
-// Of several violations of a message the answer names the first in the order of the protocol:
+// The answer to a message with several violations names the first in the order of the protocol:
 // opcode, flags, other fields of the header, Fid, access.
 //
 // Source: [OP-63] [OP-92e] [OP-106]

@@ -10,9 +10,10 @@ import (
 // "the limit is that of the server" or "Errors: those of the file".
 var turnsOnPronoun = regexp.MustCompile(`(?i)(?:\b(?:is|are|was|were)|[:;]) (?:that|those|the same) of\b`)
 
-// startsWithPronoun matches the first words of a sentence, a list item or a table cell.
+// startsWithPronoun matches the first words of a sentence, a list item or a table cell that
+// stand for a thing, or for the statement of another sentence, as in "So it is with a write".
 // Words such as "who" and "what" are missing here: the map pronouns forbids them everywhere.
-var startsWithPronoun = regexp.MustCompile(`(?:^|\n|[.!?|]["')]* ) *((?:It is that|That|The same) of|Those|One that)\b`)
+var startsWithPronoun = regexp.MustCompile(`(?:^|\n|[.!?|]["')]* ) *((?:It is that|That|The same) of|Those|One that|So it is|Nor (?:do|does|is|are))\b`)
 
 // phraseStart is startsWithPronoun for a comment that begins in lower case.
 var phraseStart = regexp.MustCompile(`^ *((?:it is that|that|the same) of|those|one that)\b`)

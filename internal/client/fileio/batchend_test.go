@@ -57,7 +57,7 @@ func TestBatchLosesConnectionWhileAnswered(t *testing.T) {
 	}
 }
 
-// So it is when the batch is closed.
+// Close of a batch waits for an answer that was seen while its connection broke, too.
 func TestBatchClosedWhileAnswered(t *testing.T) {
 	b, l := onItsWay(t)
 	b.Close()

@@ -176,8 +176,8 @@ type partEnd struct {
 	status  ntstatus.Status
 }
 
-// A write reports the bytes before its first failed part, and the error of that part; the
-// outcome of the rest is uncertain if that of any part is.
+// A write reports the bytes before its first failed part, and the error of that part. The outcome of
+// the rest is uncertain if the outcome of any part is uncertain.
 //
 // Source: [OP-61b], [OP-92f], [OP-112]
 func TestBatchPartFails(t *testing.T) { onEach(t, testPartFails) }
@@ -283,8 +283,8 @@ func testPartsOfOneEpoch(t *testing.T, on string) {
 	}
 }
 
-// Of a write whose parts are not answered in time that is certain which lies before them; a
-// late answer gives back the credits and changes nothing.
+// A write reports the bytes before its first part that is not answered in time as certain. A late
+// answer gives back the credits and changes nothing.
 //
 // Source: [OP-110], [OP-112], [OP-113]
 func TestBatchPartsExpire(t *testing.T) { onEach(t, testPartsExpire) }

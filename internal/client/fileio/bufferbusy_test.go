@@ -103,7 +103,7 @@ func testBufferOfBrokenConnection(t *testing.T, on string) {
 	}
 }
 
-// Nor does anything go on over another connection with a buffer of the broken one.
+// No read or write goes on over another connection with a buffer of the broken one.
 //
 // Source: [OP-109], [OP-113]
 func TestBufferOfBrokenConnectionElsewhere(t *testing.T) { onEach(t, testBufferElsewhere) }

@@ -81,8 +81,7 @@ func testBufferClosedInFlight(t *testing.T, on string) {
 	}
 }
 
-// Nor does a call go on whose connection was lost, and whose buffer is closed while it waits
-// for another.
+// A call that lost its connection fails if its buffer is closed while it waits for another one.
 //
 // Source: [OP-113]
 func TestBufferClosedBetween(t *testing.T) { onEach(t, testBufferClosedBetween) }

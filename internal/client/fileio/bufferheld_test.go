@@ -52,7 +52,8 @@ func testBufferClosedUnderSMB(t *testing.T, on string) {
 	}
 }
 
-// So it is with a call that uses several, whichever way it goes, and whichever is closed.
+// The memory of each Buffer of a call with several of them is there until the call is over, over
+// each transport, whichever Buffer is closed.
 //
 // Source: [OP-113]
 func TestOneOfBuffersClosed(t *testing.T) { onEach(t, testOneOfBuffersClosed) }

@@ -124,7 +124,7 @@ func loseRDMA(t *testing.T, f *File, _ <-chan func()) (goOn func()) {
 	return func() {}
 }
 
-// So it is with an operation that is queued when its Buffer is closed, and not sent.
+// An operation that is queued, and not sent, fails when its Buffer is closed.
 //
 // Source: [OP-113]
 func TestBufferClosedInTheQueue(t *testing.T) { onEach(t, testBufferClosedInTheQueue) }
@@ -157,7 +157,7 @@ func testBufferClosedInTheQueue(t *testing.T, on string) {
 	}
 }
 
-// Nor does a read or write over several connections begin with its next part.
+// A read or write over several connections begins no further part when its Buffer is closed.
 //
 // Source: [OP-109], [OP-113]
 func TestBufferClosedBetweenStripes(t *testing.T) { onEach(t, testBufferClosedBetweenStripes) }

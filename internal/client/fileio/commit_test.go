@@ -72,9 +72,8 @@ func TestCommitUnanswered(t *testing.T) {
 	}
 }
 
-// TestSecondCommitSettlesUnknownOutcome commits a file again of which it is unknown whether it has its name: its
-// outcome stays unknown until the server has reported it, and the file is not deleted
-// meanwhile if it has the name.
+// A second Commit after one with an unknown outcome asks the server for the outcome. Until the server
+// has reported it, it stays unknown, and a file that has its name is not deleted.
 func TestSecondCommitSettlesUnknownOutcome(t *testing.T) {
 	for name, test := range map[string]struct {
 		done    bool  // the first time, after all

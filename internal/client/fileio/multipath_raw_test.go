@@ -141,8 +141,8 @@ func testUncertainIsFenced(t *testing.T, on string) {
 	}
 }
 
-// The same for every kind of call that left such a write behind; and a batch with operations
-// in flight waits for the fence too.
+// A write of uncertain outcome is fenced after every kind of call that leaves one behind. A batch with
+// operations in flight waits for the fence too.
 //
 // Source: [OP-112]
 func TestUncertainInOtherWaysIsFenced(t *testing.T) { onEach(t, testOtherWays) }
@@ -230,8 +230,8 @@ func testReadGoesOn(t *testing.T, on string) {
 	}
 }
 
-// An operation in parts has the error of its first part that failed, and the bytes before
-// it; a part behind it whose outcome is unknown makes that of the operation so too.
+// An operation in parts has the error of its first part that failed, and the bytes before it. If the
+// outcome of a later part is unknown, the outcome of the operation is unknown.
 //
 // Source: [OP-61b], [OP-112]
 func TestOperationEndsWithItsFirstFailure(t *testing.T) {

@@ -176,7 +176,7 @@ func testSpuriousWakeUp(t *testing.T, on string) {
 	}
 }
 
-// Nothing that is put where status blocks are expected does any harm.
+// A status block with any content does no harm.
 //
 // Source: [OP-89], [OP-90], [OP-113]
 func TestHostileStatusBlocks(t *testing.T) { onEach(t, testHostileStatusBlocks) }
@@ -328,8 +328,7 @@ func testLateStatusBlock(t *testing.T, on string) {
 	}
 }
 
-// The last credit is not kept for INTERRUPT, or nothing could be asked for: then all
-// answers are messages.
+// A client with a single credit keeps none for INTERRUPT, so all of its answers are messages.
 //
 // Source: [OP-93f], [OP-69]
 func TestPollingWithFewCredits(t *testing.T) { onEach(t, testPollingWithFewCredits) }
@@ -369,8 +368,8 @@ func testPollingWithFewCredits(t *testing.T, on string) {
 	}
 }
 
-// Polling and messages answer the same requests, with data in memory before either,
-// the goroutine that waits and however.
+// A read has its data in memory when it returns, whether a status block or a message answers it, and
+// whichever goroutine is the poller.
 func TestPollersAndSleepersGetTheirData(t *testing.T) { onEach(t, testPollersAndSleepersGetTheirData) }
 
 func testPollersAndSleepersGetTheirData(t *testing.T, on string) {

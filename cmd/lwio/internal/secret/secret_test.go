@@ -104,7 +104,7 @@ func TestWriteFileReplacesWholeFile(t *testing.T) {
 	}
 }
 
-// Of a symbolic link the target is replaced.
+// A change by a symbolic link replaces its target.
 func TestWriteFileFollowsLinks(t *testing.T) {
 	target := put(t, "old", 0o600)
 	link := filepath.Join(t.TempDir(), "link")
