@@ -270,6 +270,19 @@ func target(arg string) (*lwio.Target, error) {
 	return t, nil
 }
 
+// clientConfig returns the configuration of a client, without a log.
+func (a *app) clientConfig(id identity) *lwio.Config {
+	return &lwio.Config{
+		User:        id.user,
+		Password:    id.password,
+		Kerberos:    id.tickets,
+		Providers:   a.providers(),
+		RequireRDMA: a.requireRDMA,
+		AllowMD5:    a.allowMD5,
+		Timeout:     a.timeout,
+	}
+}
+
 // dial connects to the share of a URL. It reports a fallback to SMB on standard error,
 // unless the URL asks for SMB.
 func (a *app) dial(ctx context.Context, arg string) (*lwio.Client, *lwio.Target, error) {
@@ -277,24 +290,13 @@ func (a *app) dial(ctx context.Context, arg string) (*lwio.Client, *lwio.Target,
 	if err != nil {
 		return nil, nil, err
 	}
-	user, password, err := a.credentials(ctx, t)
+	id, err := a.logon().identity(ctx, t)
 	if err != nil {
 		return nil, nil, err
 	}
-	tickets, err := a.kerberosClient(t)
-	if err != nil {
-		return nil, nil, err
-	}
-	c, err := lwio.Dial(ctx, arg, &lwio.Config{
-		User:        user,
-		Password:    password,
-		Kerberos:    tickets,
-		Providers:   a.providers(),
-		RequireRDMA: a.requireRDMA,
-		AllowMD5:    a.allowMD5,
-		Timeout:     a.timeout,
-		Logger:      a.logger(ctx),
-	})
+	cfg := a.clientConfig(id)
+	cfg.Logger = a.logger(ctx)
+	c, err := lwio.Dial(ctx, arg, cfg)
 	if err != nil {
 		return nil, nil, err
 	}

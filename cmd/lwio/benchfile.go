@@ -17,9 +17,7 @@ import (
 type benchFile struct {
 	url, path  string // of the share, and the name in it; "" for a file of this host
 	completion string // as the URL has it
-	user       string // "" if the URL has it
-	password   string // likewise
-	tickets    lwio.KerberosClient
+	identity   identity
 	size       int64
 	local      string     // the same file on this host, or ""
 	server     *ownServer // the server that bench started, or nil
@@ -90,15 +88,11 @@ func (r benchRun) remoteFile(ctx context.Context, url string, j *bench.Job) (*be
 	if r.compare && (t.Provider != "" || t.Completion != "") {
 		return nil, usagef("bench %s: --compare takes each provider and completion in turn; choose one of them, or compare", t)
 	}
-	user, password, err := r.credentials(ctx, t)
+	id, err := r.logon().identity(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	tickets, err := r.kerberosClient(t)
-	if err != nil {
-		return nil, err
-	}
-	f := &benchFile{url: url, path: t.Path, completion: t.Completion, user: user, password: password, tickets: tickets, local: r.local, remove: func() error { return nil }}
+	f := &benchFile{url: url, path: t.Path, completion: t.Completion, identity: id, local: r.local, remove: func() error { return nil }}
 	err = r.withTarget(ctx, url, func(c *lwio.Client, t *lwio.Target) error {
 		info, err := c.Stat(ctx, t.Path)
 		switch {

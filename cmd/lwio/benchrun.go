@@ -109,9 +109,7 @@ func (r benchRun) target(f *benchFile, provider, completion string) *bench.Remot
 	}
 	url = withQuery(url, "completion", completion)
 	return &bench.Remote{Transport: provider, Mode: completion, Path: f.path, Dial: func(ctx context.Context) (*lwio.Client, error) {
-		return lwio.Dial(ctx, url, &lwio.Config{
-			User: f.user, Password: f.password, Kerberos: f.tickets, Providers: r.providers(), RequireRDMA: r.requireRDMA, AllowMD5: r.allowMD5, Timeout: r.timeout,
-		})
+		return lwio.Dial(ctx, url, r.clientConfig(f.identity))
 	}}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/url"
@@ -18,27 +19,53 @@ import (
 	"lwio/cmd/lwio/internal/secret"
 )
 
+// logon finds users, passwords and tickets: on the command line, in the environment, in the credentials
+// file, in the credential cache of Kerberos, and at the terminal.
+type logon struct {
+	stdin        io.Reader
+	stderr       io.Writer
+	env          func(string) string
+	passwordFile string // of the command line; "" for none
+}
+
+// logon returns the logon of this run.
+func (a *app) logon() logon { return logon{a.stdin, a.stderr, a.env, a.passwordFile} }
+
+// identity is the evidence with which a client logs on. User and password are empty if the URL has them.
+type identity struct {
+	user, password string
+	tickets        lwio.KerberosClient // nil for NTLM
+}
+
+// identity finds the identity for a URL.
+func (l logon) identity(ctx context.Context, t *lwio.Target) (id identity, err error) {
+	if id.user, id.password, err = l.credentials(ctx, t); err == nil {
+		id.tickets, err = l.kerberosClient(t)
+	}
+	return id, err
+}
+
 // credentials finds user and password for a URL. Each is empty if the URL has it. The password of the
 // command line or the environment has precedence over the one of the credentials file.
-func (a *app) credentials(ctx context.Context, t *lwio.Target) (user, password string, err error) {
+func (l logon) credentials(ctx context.Context, t *lwio.Target) (user, password string, err error) {
 	if t.HasPassword && t.User != "" {
 		return "", "", nil
 	}
-	password, given, err := a.givenPassword()
+	password, given, err := l.givenPassword()
 	if err != nil || t.Kerberos { // without a password, with the credential cache
 		return "", password, err
 	}
 	if t.User != "" && given {
 		return "", password, nil
 	}
-	stored, err := a.storedCredentials(t)
+	stored, err := l.storedCredentials(t)
 	switch {
 	case err != nil:
 		return "", "", err
 	case stored == nil && t.User == "":
 		return "", "", usagef("no user in %s: put it before the host, as in lwio://USER@HOST:PORT/SHARE", t)
 	case stored == nil:
-		password, err = a.askedPassword(ctx, t)
+		password, err = l.askedPassword(ctx, t)
 		return "", password, err
 	case t.User == "":
 		user = stored.user
@@ -50,25 +77,25 @@ func (a *app) credentials(ctx context.Context, t *lwio.Target) (user, password s
 }
 
 // askedPassword asks for the password on a terminal.
-func (a *app) askedPassword(ctx context.Context, t *lwio.Target) (string, error) {
-	f, ok := a.stdin.(*os.File)
+func (l logon) askedPassword(ctx context.Context, t *lwio.Target) (string, error) {
+	f, ok := l.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
 		return "", usagef("no password for %s: put it in %s, in LWIO_PASSWORD_FILE, in LWIO_PASSWORD, or in a --password-file", t, credentialsName)
 	}
-	fmt.Fprintf(a.stderr, "Password for %s: ", t)
-	defer fmt.Fprintln(a.stderr)
+	fmt.Fprintf(l.stderr, "Password for %s: ", t)
+	defer fmt.Fprintln(l.stderr)
 	return askPassword(ctx, int(f.Fd()))
 }
 
 // givenPassword is the password of the flag or of the environment. ok is false without one.
-func (a *app) givenPassword() (password string, ok bool, err error) {
+func (l logon) givenPassword() (password string, ok bool, err error) {
 	switch {
-	case a.passwordFile != "":
-		password, err = readPassword(a.passwordFile)
-	case a.env("LWIO_PASSWORD_FILE") != "":
-		password, err = readPassword(a.env("LWIO_PASSWORD_FILE"))
+	case l.passwordFile != "":
+		password, err = readPassword(l.passwordFile)
+	case l.env("LWIO_PASSWORD_FILE") != "":
+		password, err = readPassword(l.env("LWIO_PASSWORD_FILE"))
 	default:
-		password = a.env("LWIO_PASSWORD")
+		password = l.env("LWIO_PASSWORD")
 	}
 	return password, password != "", err
 }
@@ -77,9 +104,9 @@ func (a *app) givenPassword() (password string, ok bool, err error) {
 const credentialsName = "~/.config/lwio/credentials"
 
 // credentialsPath returns the path of the credentials file; "" without a home directory.
-func (a *app) credentialsPath() string {
-	dir := a.env("XDG_CONFIG_HOME")
-	if home := a.env("HOME"); dir == "" && home != "" {
+func (l logon) credentialsPath() string {
+	dir := l.env("XDG_CONFIG_HOME")
+	if home := l.env("HOME"); dir == "" && home != "" {
 		dir = filepath.Join(home, ".config")
 	}
 	if dir == "" {
@@ -93,8 +120,8 @@ type credential struct{ user, password, host string }
 
 // storedCredentials returns the first line of the credentials file for the server of a URL and, if the
 // URL names one, for its user; nil without one.
-func (a *app) storedCredentials(t *lwio.Target) (*credential, error) {
-	name := a.credentialsPath()
+func (l logon) storedCredentials(t *lwio.Target) (*credential, error) {
+	name := l.credentialsPath()
 	if name == "" {
 		return nil, nil
 	}

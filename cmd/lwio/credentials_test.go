@@ -45,7 +45,7 @@ func TestCredentialsComeFromTheFirstSource(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := &app{stdin: strings.NewReader(""), env: func(name string) string { return c.env[name] }, passwordFile: c.flag}
+		a := logon{stdin: strings.NewReader(""), env: func(name string) string { return c.env[name] }, passwordFile: c.flag}
 		user, password, err := a.credentials(t.Context(), target)
 		if user != c.user || password != c.password || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: user %q, password %q, error %v", c.name, user, password, err)
@@ -80,7 +80,7 @@ func TestCredentialsFileIsChecked(t *testing.T) {
 		if err := os.Chmod(file, c.mode); err != nil {
 			t.Fatal(err)
 		}
-		a := &app{stdin: strings.NewReader(""), env: func(name string) string { return map[string]string{"HOME": home}[name] }}
+		a := logon{stdin: strings.NewReader(""), env: func(name string) string { return map[string]string{"HOME": home}[name] }}
 		_, _, err := a.credentials(t.Context(), target)
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), file) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: error %v, want %q", name, err, c.want)

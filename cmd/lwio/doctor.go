@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"text/tabwriter"
 
@@ -43,11 +44,11 @@ transport that the URL or --require-rdma asks for does not work.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				found := examineHost(cmd.Context())
-				return errors.Join(a.printFindings(found, asJSON), anyUsable(found))
+				return errors.Join(printFindings(a.stdout, found, asJSON), anyUsable(found))
 			}
 			found, err := a.examineServer(cmd.Context(), args[0])
 			if found != nil {
-				err = errors.Join(a.printFindings(found, asJSON), err)
+				err = errors.Join(printFindings(a.stdout, found, asJSON), err)
 			}
 			return err
 		},
@@ -66,11 +67,12 @@ func anyUsable(found []finding) error {
 	return errors.New("doctor: no RDMA provider works on this host")
 }
 
-func (a *app) printFindings(found []finding, asJSON bool) error {
+// printFindings prints a line for each finding, and the next step below it.
+func printFindings(out io.Writer, found []finding, asJSON bool) error {
 	if asJSON {
-		return writeJSON(a.stdout, found)
+		return writeJSON(out, found)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range found {
 		state := "does not work"
 		switch {
@@ -98,11 +100,7 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 	if err != nil {
 		return nil, err
 	}
-	user, password, err := a.credentials(ctx, t)
-	if err != nil {
-		return nil, err
-	}
-	tickets, err := a.kerberosClient(t)
+	id, err := a.logon().identity(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -111,9 +109,9 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 		log = a.logger(ctx)
 	}
 	dial := func(provider string, require bool) (lwio.Transport, error) {
-		c, err := lwio.Dial(ctx, withQuery(arg, "provider", provider), &lwio.Config{
-			User: user, Password: password, Kerberos: tickets, Providers: a.providers(), RequireRDMA: require, AllowMD5: a.allowMD5, Timeout: a.timeout, Logger: log,
-		})
+		cfg := a.clientConfig(id)
+		cfg.RequireRDMA, cfg.Logger = require, log
+		c, err := lwio.Dial(ctx, withQuery(arg, "provider", provider), cfg)
 		if err != nil {
 			return lwio.Transport{}, err
 		}

@@ -51,7 +51,7 @@ func (a *app) lsCommand() *cobra.Command {
 				if len(args) > 1 && !asJSON {
 					fmt.Fprintf(a.stdout, "%s:\n", printable(remoteTree{c, t}.Describe(t.Path)))
 				}
-				return errors.Join(a.printList(infos, long, asJSON), err)
+				return errors.Join(printList(a.stdout, infos, long, asJSON), err)
 			})
 		},
 	}
@@ -86,22 +86,23 @@ func list(ctx context.Context, c *lwio.Client, name string) ([]fs.FileInfo, erro
 	return infos, unread
 }
 
-func (a *app) printList(infos []fs.FileInfo, long, asJSON bool) error {
+// printList prints a listing, sorted as it is: names, lines with mode, size and time, or JSON.
+func printList(out io.Writer, infos []fs.FileInfo, long, asJSON bool) error {
 	if asJSON {
-		out := make([]fileJSON, 0, len(infos))
+		list := make([]fileJSON, 0, len(infos))
 		for _, fi := range infos {
-			out = append(out, toJSON(fi))
+			list = append(list, toJSON(fi))
 		}
-		return writeJSON(a.stdout, out)
+		return writeJSON(out, list)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, fi := range infos {
 		name := printable(fi.Name())
 		if fi.IsDir() {
 			name += "/"
 		}
 		if !long {
-			fmt.Fprintln(a.stdout, name)
+			fmt.Fprintln(out, name)
 			continue
 		}
 		fmt.Fprintf(w, "%s\t%d\t%s\t %s\n", fi.Mode(), fi.Size(), fi.ModTime().Format(time.DateTime), name)

@@ -47,11 +47,11 @@ func (k *kerberosOptions) server() (*kerberos.Server, error) {
 
 // kerberosClient returns the client's part of Kerberos, nil for a URL that does not ask for it. Like
 // the programs of MIT, it has configuration and credential cache from KRB5_CONFIG and KRB5CCNAME.
-func (a *app) kerberosClient(t *lwio.Target) (lwio.KerberosClient, error) {
+func (l logon) kerberosClient(t *lwio.Target) (lwio.KerberosClient, error) {
 	if !t.Kerberos {
 		return nil, nil
 	}
-	cache := a.env("KRB5CCNAME")
+	cache := l.env("KRB5CCNAME")
 	if cache == "" {
 		cache = fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid())
 	}
@@ -61,12 +61,12 @@ func (a *app) kerberosClient(t *lwio.Target) (lwio.KerberosClient, error) {
 		}
 		cache = path
 	}
-	return &kerberos.Client{ConfigFile: a.kerberosConfig(), CacheFile: cache}, nil
+	return &kerberos.Client{ConfigFile: l.kerberosConfig(), CacheFile: cache}, nil
 }
 
 // kerberosConfig returns the first existing file of KRB5_CONFIG; "" for the default.
-func (a *app) kerberosConfig() string {
-	names := strings.Split(a.env("KRB5_CONFIG"), ":")
+func (l logon) kerberosConfig() string {
+	names := strings.Split(l.env("KRB5_CONFIG"), ":")
 	for _, name := range names {
 		if _, err := os.Stat(name); err == nil {
 			return name

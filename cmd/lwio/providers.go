@@ -20,15 +20,15 @@ func (a *app) providers() []rdma.Provider {
 		case shm.Name:
 			all[i] = shm.New(&shm.Config{AllowUID: a.allowUID.allows})
 		case iwarp.Name:
-			all[i] = iwarp.New(&iwarp.Config{CRC: a.crc()})
+			all[i] = iwarp.New(&iwarp.Config{CRC: crcPolicy(a.noCRC)})
 		}
 	}
 	return all
 }
 
-// crc is this side's policy for iWARP's CRCs.
-func (a *app) crc() iwarp.CRCPolicy {
-	if a.noCRC {
+// crcPolicy returns this side's policy for iWARP's CRCs.
+func crcPolicy(off bool) iwarp.CRCPolicy {
+	if off {
 		return iwarp.CRCOff
 	}
 	return iwarp.CRCOn

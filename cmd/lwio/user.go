@@ -25,8 +25,9 @@ func (a *app) userCommand() *cobra.Command {
 		Short: "Change the users of a server",
 		Long: `Add, remove and list the users in the file that 'lwio serve --password-file FILE' or its
 configuration names. The file has the NT hashes of the passwords, which NTLM needs. A hash is
-as good as the password, so the file must have mode 0600. A running server applies
-a change after the signal SIGHUP; it disconnects a user that was removed or has a new password. A user without a password, 'add --kerberos', logs on by Kerberos only.
+as good as the password, so the file must have mode 0600. A running server applies a change
+after the signal SIGHUP; it disconnects a user that was removed or has a new password. A user
+without a password, 'add --kerberos', logs on by Kerberos only.
 
 The password comes from a terminal, or from --password-file, LWIO_PASSWORD_FILE or
 LWIO_PASSWORD, or is the first line of the standard input.`,
@@ -64,7 +65,7 @@ LWIO_PASSWORD, or is the first line of the standard input.`,
 		return removeUsers(file, args)
 	})
 	list := sub("list", "List the users", exactArgs(0, "no arguments"), func(context.Context, []string) error {
-		return a.listUsers(file, asJSON)
+		return listUsers(a.stdout, file, asJSON)
 	})
 	list.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return user
@@ -75,7 +76,7 @@ func (a *app) setPassword(ctx context.Context, file, name string, exists bool) e
 	if err := userfile.CheckName(name); err != nil {
 		return usagef("user %q: %w", name, err)
 	}
-	password, err := a.newPassword(ctx, name)
+	password, err := a.logon().newPassword(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -104,13 +105,13 @@ func setUser(file, name string, hash [16]byte, exists bool) error {
 }
 
 // newPassword finds the new password of a user.
-func (a *app) newPassword(ctx context.Context, name string) (string, error) {
-	if password, ok, err := a.givenPassword(); ok || err != nil {
+func (l logon) newPassword(ctx context.Context, name string) (string, error) {
+	if password, ok, err := l.givenPassword(); ok || err != nil {
 		return password, err
 	}
-	f, ok := a.stdin.(*os.File)
+	f, ok := l.stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
-		line, err := bufio.NewReader(io.LimitReader(a.stdin, maxPassword)).ReadString('\n')
+		line, err := bufio.NewReader(io.LimitReader(l.stdin, maxPassword)).ReadString('\n')
 		if err != nil && !errors.Is(err, io.EOF) {
 			return "", fmt.Errorf("read the password: %w", err)
 		}
@@ -118,9 +119,9 @@ func (a *app) newPassword(ctx context.Context, name string) (string, error) {
 	}
 	var typed [2]string
 	for i, prompt := range []string{"New password for %s: ", "The same again for %s: "} {
-		fmt.Fprintf(a.stderr, prompt, name)
+		fmt.Fprintf(l.stderr, prompt, name)
 		line, err := askPassword(ctx, int(f.Fd()))
-		fmt.Fprintln(a.stderr)
+		fmt.Fprintln(l.stderr)
 		if err != nil {
 			return "", err
 		}
@@ -148,7 +149,7 @@ func removeUsers(file string, names []string) error {
 }
 
 // listUsers prints the names.
-func (a *app) listUsers(file string, asJSON bool) error {
+func listUsers(w io.Writer, file string, asJSON bool) error {
 	f, err := userfile.Read(file)
 	if err != nil {
 		return err
@@ -158,10 +159,10 @@ func (a *app) listUsers(file string, asJSON bool) error {
 		names = append(names, u.Name)
 	}
 	if asJSON {
-		return json.NewEncoder(a.stdout).Encode(names)
+		return json.NewEncoder(w).Encode(names)
 	}
 	for _, name := range names {
-		if _, err := fmt.Fprintln(a.stdout, printable(name)); err != nil {
+		if _, err := fmt.Fprintln(w, printable(name)); err != nil {
 			return err
 		}
 	}
