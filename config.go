@@ -61,7 +61,8 @@ type Config struct {
 	// present, replaces this one.
 	Completion CompletionMode
 	// CopyThreshold is the largest read, in bytes, that goes through a bounce buffer instead
-	// of a registration, 1 byte to 64 KiB. 0 means 1023 bytes. [OP-91]
+	// of a registration, 1 byte to 64 KiB. 0 means 1023 bytes. Over a sealed connection it is
+	// at least 8 KiB. [OP-91]
 	CopyThreshold int
 	// MaxListing bounds the memory of one listing of a directory, in bytes; a longer listing
 	// fails with the entries up to the bound. 0 and below mean 128 MiB, for about 450,000
