@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"lwio"
 	"lwio/internal/test/skip"
 )
 
@@ -49,6 +50,25 @@ func TestCommandsOverTransports(t *testing.T) {
 			run(t, exitOK, "rm", "-r", u("deep"))
 			wantNames(t, s.dir, "sub")
 		})
+	}
+}
+
+// A copy to another spelling of its own host is a copy within one share.
+func TestSameShareIgnoresCase(t *testing.T) {
+	at := func(url string) *location {
+		parsed, err := lwio.ParseURL(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &location{target: parsed}
+	}
+	for url, want := range map[string]bool{
+		"lwio://FILES.example/Data/x": true, "lwio://files.example:4450/data": true,
+		"lwio://files.example:4451/data": false, "lwio://files.example/other": false, "lwio://other.example/data": false,
+	} {
+		if got := sameShare(at("lwio://files.example/data/a"), at(url)); got != want {
+			t.Errorf("%s: %v, want %v", url, got, want)
+		}
 	}
 }
 

@@ -158,9 +158,10 @@ func baseName(p *location) string {
 	return base
 }
 
-// sameShare reports whether two locations are on one share, by their URLs.
+// sameShare reports whether two locations are on one share, by their URLs. Case does not distinguish
+// hosts or shares.
 func sameShare(a, b *location) bool {
-	return a.target != nil && b.target != nil && a.target.Host == b.target.Host && strings.EqualFold(a.target.Share, b.target.Share)
+	return a.target != nil && b.target != nil && strings.EqualFold(a.target.Host, b.target.Host) && strings.EqualFold(a.target.Share, b.target.Share)
 }
 
 // below reports whether a slash-separated name is dir or lies in it.

@@ -29,7 +29,7 @@ func TestCheckReportsEachRule(t *testing.T) {
 		"turn in the plural":         {"a.go", "package a\n\n// The limits were those of it.\nvar x = 1\n", []string{"sentence were those of"}},
 		"turn on the same":           {"docs/a.md", "The rate is the same of both.\n", []string{"sentence is the same of"}},
 		"turn after a colon":         {"a.go", "package a\n\n// Errors: those of x; that\n// of y.\nvar x = 1\n", []string{"sentence : those of", "sentence ; that of"}},
-		"sentence repeats another":   {"a.go", "package a\n\n// A call fails. So it is with a batch.\n// Nor does a read go on. The call is over, nor is it repeated.\nvar x = 1\n", []string{"sentence So it is", "sentence Nor does"}},
+		"sentence repeats another":   {"a.go", "package a\n\n// A call fails. So it is with a batch.\n// Nor does a read go on. The call is over, nor is it repeated.\nvar x = 1\n", []string{"sentence So it is with", "sentence Nor does"}},
 		"subject is a pronoun":       {"a.go", "package a\n\n// It is that of a call.\n// Those that wait sleep. The same of a read. One that\n// waits sleeps. That of x.\nvar x = 1\n", []string{"sentence is that of", "sentence It is that of", "sentence Those", "sentence The same of", "sentence One that", "sentence That of"}},
 		"item of a list":             {"docs/a.md", "The calls:\n- Those of a file.\n1. Those of a tree.\n", []string{"sentence Those", "sentence Those"}},
 		"cell of a table":            {"docs/a.md", "| call | Those of a file |\n", []string{"sentence Those"}},

@@ -13,7 +13,7 @@ var turnsOnPronoun = regexp.MustCompile(`(?i)(?:\b(?:is|are|was|were)|[:;]) (?:t
 // startsWithPronoun matches the first words of a sentence, a list item or a table cell that
 // stand for a thing, or for the statement of another sentence, as in "So it is with a write".
 // Words such as "who" and "what" are missing here: the map pronouns forbids them everywhere.
-var startsWithPronoun = regexp.MustCompile(`(?:^|\n|[.!?|]["')]* ) *((?:It is that|That|The same) of|Those|One that|So it is|Nor (?:do|does|is|are))\b`)
+var startsWithPronoun = regexp.MustCompile(`(?:^|\n|[.!?|]["')]* ) *((?:It is that|That|The same) of|Those|One that|So it is (?:with|when|if|for)|Nor (?:do|does|is|are))\b`)
 
 // phraseStart is startsWithPronoun for a comment that begins in lower case.
 var phraseStart = regexp.MustCompile(`^ *((?:it is that|that|the same) of|those|one that)\b`)
