@@ -135,7 +135,7 @@ func (d *durations) log(t *testing.T) {
 	}
 }
 
-// patience bounds the time in which a server frees what clients held.
+// patience bounds the time in which a server frees the resources of clients that are gone.
 const patience = 90 * time.Second
 
 // lazyDescriptors is the number of descriptors that a server opens at its first connections and keeps.

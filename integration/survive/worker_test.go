@@ -34,7 +34,7 @@ type worker struct {
 	name      string // of the file
 	flags     int    // of OpenFile
 	ledger    *ledger.Ledger
-	lossless  bool // no call may fail, whatever is cut
+	lossless  bool // no call may fail, although connections are cut
 	r         *rand.Rand
 	took      *durations
 

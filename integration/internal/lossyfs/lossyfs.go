@@ -78,7 +78,7 @@ func Mount(dir string) (*FS, error) {
 	return f, nil
 }
 
-// Unmount unmounts the file system. One that is still in use after some seconds is detached, and its
+// Unmount unmounts the file system. If it is still in use after some seconds, it is detached, and its
 // users get errors.
 func (f *FS) Unmount() error {
 	for end := time.Now().Add(unmountTime); ; time.Sleep(10 * time.Millisecond) {
@@ -258,7 +258,7 @@ var (
 	_ fs.NodeSetattrer = (*file)(nil)
 )
 
-// Open opens the file. The kernel forgets what it knew of the file, unless it is open.
+// Open opens the file. The kernel drops the cached pages of the file, unless it is open.
 func (n *file) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	n.fs.mu.Lock()
 	defer n.fs.mu.Unlock()

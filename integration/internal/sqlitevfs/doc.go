@@ -7,8 +7,8 @@
 // The journal modes DELETE, TRUNCATE, PERSIST and MEMORY work with any number of clients. WAL needs
 // PRAGMA locking_mode = EXCLUSIVE before it, because clients share no memory.
 //
-// Locks are those of SQLite on Windows: ranges of bytes beyond the first gigabyte, which
-// SQLite never reads or writes, so that the mandatory locks of SMB hinder no data. They belong to
+// Locks are ranges of bytes beyond the first gigabyte, as in SQLite on Windows. SQLite never reads
+// or writes these bytes, so that the mandatory locks of SMB hinder no data. They belong to
 // one open, so connections of one process exclude each other too.
 //
 // A change whose outcome is uncertain is made again while the database is locked against other

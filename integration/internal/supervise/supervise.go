@@ -207,7 +207,7 @@ func Build(root, dir string) (string, error) {
 	return bin, nil
 }
 
-// Descriptors lists what the open descriptors of the process refer to.
+// Descriptors lists the objects of the open descriptors of the process.
 func (s *Server) Descriptors() ([]string, error) {
 	dir := fmt.Sprintf("/proc/%d/fd", s.Pid())
 	list, err := os.ReadDir(dir)
