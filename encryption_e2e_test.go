@@ -2,13 +2,19 @@ package lwio_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 
 	"lwio"
 	"lwio/lwiotest"
 	"lwio/rdma"
+	"lwio/rdma/iwarp"
 	"lwio/server"
 )
 
@@ -72,20 +78,31 @@ func TestEncryptionOfClientAndServer(t *testing.T) {
 	}
 }
 
+// encryptions are the places where encryption can be required.
+var encryptions = map[string]struct {
+	server lwiotest.Config
+	client lwio.Config
+}{
+	"client": {client: lwio.Config{RequireEncryption: true}},
+	"server": {server: lwiotest.Config{Encryption: server.EncryptionRequired}},
+	"share":  {server: lwiotest.Config{RequireEncryption: true}},
+}
+
 // A client that requires encryption, or the server or the share of which does, seals its connection
 // over a provider that is not confidential. A close of the client is none of the errors of the server.
 //
 // Source: [OP-114] [OP-114b]
 func TestRequiredEncryptionSealsRDMA(t *testing.T) {
-	for _, e := range []server.Encryption{server.EncryptionOffered, server.EncryptionRequired} {
-		s := lwiotest.NewServer(t, &lwiotest.Config{Encryption: e})
+	for by, e := range encryptions {
+		s := lwiotest.NewServer(t, &e.server)
 		for _, p := range lwio.DefaultProviders() {
-			cfg := lwio.Config{RequireEncryption: e == server.EncryptionOffered, RequireRDMA: true, Providers: []rdma.Provider{p}}
+			cfg := e.client
+			cfg.RequireRDMA, cfg.Providers = true, []rdma.Provider{p}
 			c := s.Client(&cfg)
 			tr := c.Transport()
 			want := map[string]string{"iwarp": "AES-128-GCM"}[p.Name()]
 			if tr.Name != p.Name() || tr.Encryption != want || strings.Contains(tr.String(), "encrypted with AES-128-GCM") != (want != "") {
-				t.Errorf("%v: transport %v", e, tr)
+				t.Errorf("%v: transport %v", by, tr)
 			}
 			roundTrip(t, c)
 			if err := c.Close(); err != nil {
@@ -94,7 +111,100 @@ func TestRequiredEncryptionSealsRDMA(t *testing.T) {
 		}
 		waitUntil(t, func() bool { return s.Server.Stats().Connections == 0 })
 		if st := s.Server.Stats(); st.Lost+st.Cut != 0 {
-			t.Errorf("%d connections are lost and %d cut after a close", st.Lost, st.Cut)
+			t.Errorf("%v: %d connections are lost and %d cut after a close", by, st.Lost, st.Cut)
 		}
 	}
+}
+
+// claimed is iWARP that claims to be confidential, so that a client does not ask for sealed connections.
+type claimed struct{ rdma.Provider }
+
+func (p claimed) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
+	a, err := p.Provider.OpenAdapter(ctx, local)
+	return claimedAdapter{a}, err
+}
+
+type claimedAdapter struct{ rdma.Adapter }
+
+func (a claimedAdapter) Info() rdma.AdapterInfo {
+	info := a.Adapter.Info()
+	info.Caps |= rdma.CapConfidential
+	return info
+}
+
+// A file that requires encryption is refused at REGISTER over a connection that is not sealed. Its data
+// goes over encrypted SMB, and the client and the server say so. A client that requires RDMA gets an error.
+//
+// Source: [OP-114]
+func TestRefusedRegisterLeadsToEncryptedSMB(t *testing.T) {
+	for by, e := range encryptions {
+		if by == "client" {
+			continue // the server does not know what the client requires
+		}
+		t.Run(by, func(t *testing.T) {
+			var serverLog, clientLog logBuffer
+			e.server.Logger = serverLog.logger()
+			s := lwiotest.NewServer(t, &e.server)
+			cfg := lwio.Config{Providers: []rdma.Provider{claimed{iwarp.New(nil)}}, Logger: clientLog.logger()}
+			c := s.Client(&cfg)
+			if tr := c.Transport(); tr.Name != "iwarp" || tr.Encryption != "" {
+				t.Fatalf("the connection is not plain: %v", tr)
+			}
+			roundTrip(t, c)
+			f, err := c.OpenFile(t.Context(), "encrypted", os.O_RDONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := f.ReadAt(make([]byte, 10), 0); err != nil {
+				t.Error(err)
+			}
+			tr := f.Transport()
+			if tr.Name != lwio.TransportSMB || tr.Encryption != "AES-128-GCM" || !strings.Contains(tr.Reason, "REGISTER: STATUS_ACCESS_DENIED") {
+				t.Errorf("transport %v, encryption %q, reason %q", tr, tr.Encryption, tr.Reason)
+			}
+			if st := c.Stats(); st.RDMA.ReadBytes+st.RDMA.WrittenBytes != 0 || st.SMB.ReadBytes == 0 || st.SMB.WrittenBytes == 0 {
+				t.Errorf("traffic over RDMA %+v, over SMB %+v", st.RDMA, st.SMB)
+			}
+			if log := clientLog.String(); !strings.Contains(log, "file goes over SMB") || !strings.Contains(log, "STATUS_ACCESS_DENIED") {
+				t.Errorf("the log of the client: %s", log)
+			}
+			if log := serverLog.String(); !strings.Contains(log, "requires encryption, and the connection is not sealed") {
+				t.Errorf("the log of the server: %s", log)
+			}
+			cfg.RequireRDMA = true
+			c = s.Client(&cfg)
+			f, err = c.OpenFile(t.Context(), "encrypted", os.O_RDONLY, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer f.Close()
+			if _, err := f.ReadAt(make([]byte, 10), 0); !errors.Is(err, lwio.ErrNoRDMA) || !strings.Contains(err.Error(), "STATUS_ACCESS_DENIED") {
+				t.Errorf("with RDMA required: %v", err)
+			}
+		})
+	}
+}
+
+// logBuffer collects a log.
+type logBuffer struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (b *logBuffer) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(b, &slog.HandlerOptions{Level: slog.LevelDebug}))
+}
+
+// Write implements io.Writer.
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.all.String()
 }

@@ -51,6 +51,8 @@ type Config struct {
 	AllowMD5 bool
 	// Encryption says which connections are protected; see server.Config.
 	Encryption server.Encryption
+	// RequireEncryption makes the share refuse clients that do not encrypt; see vfs.Share.
+	RequireEncryption bool
 	// ImmediateData completes reads by immediate data where the provider has it.
 	ImmediateData bool
 	// Limits are the limits of the server.
@@ -140,7 +142,8 @@ func (s *Server) start(cfg *Config) (err error) {
 			l.Close()
 		}
 	}()
-	s.fs, err = vfs.New(vfs.Config{Shares: []vfs.Share{{Name: Share, Backend: backend, ReadOnly: cfg.ReadOnly}}, Logger: cfg.Logger})
+	share := vfs.Share{Name: Share, Backend: backend, ReadOnly: cfg.ReadOnly, RequireEncryption: cfg.RequireEncryption}
+	s.fs, err = vfs.New(vfs.Config{Shares: []vfs.Share{share}, Logger: cfg.Logger})
 	if err != nil {
 		return err
 	}
