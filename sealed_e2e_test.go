@@ -116,6 +116,20 @@ func (m *middleman) read(way direction, from io.Reader) []byte {
 	m.mu.Lock()
 	first := m.frames[way] == 0
 	m.mu.Unlock()
+	b := readFrame(from, first)
+	if b == nil {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.frames[way]++
+	m.tagged[way] = append(m.tagged[way], !first && b[2]&taggedBit != 0)
+	m.bytes.Write(b)
+	return b
+}
+
+// readFrame reads a frame, nil at the end. The first one of a direction is the start-up of MPA.
+func readFrame(from io.Reader, first bool) []byte {
 	size := mpaLength
 	if first {
 		size = mpaStartSize
@@ -132,11 +146,6 @@ func (m *middleman) read(way direction, from io.Reader) []byte {
 	if _, err := io.ReadFull(from, b[size:]); err != nil {
 		return nil
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.frames[way]++
-	m.tagged[way] = append(m.tagged[way], !first && b[2]&taggedBit != 0)
-	m.bytes.Write(b)
 	return b
 }
 
@@ -157,10 +166,15 @@ func payloadAt(frame []byte) int {
 	return mpaLength + otherHeader
 }
 
+// passer passes an RDMA connection on to the address of the server.
+type passer interface {
+	serve(client net.Conn, target string)
+}
+
 // viaMiddleman is iWARP by which the client connects to the middleman instead of the server.
 type viaMiddleman struct {
 	rdma.Provider
-	m *middleman
+	m passer
 }
 
 func (p viaMiddleman) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.Adapter, error) {
@@ -170,7 +184,7 @@ func (p viaMiddleman) OpenAdapter(ctx context.Context, local netip.Addr) (rdma.A
 
 type middleAdapter struct {
 	rdma.Adapter
-	m *middleman
+	m passer
 }
 
 func (a middleAdapter) CreateConnector() (rdma.Connector, error) {
@@ -180,7 +194,7 @@ func (a middleAdapter) CreateConnector() (rdma.Connector, error) {
 
 type middleConnector struct {
 	rdma.Connector
-	m *middleman
+	m passer
 }
 
 func (c middleConnector) Connect(ctx context.Context, qp rdma.QueuePair, remote rdma.Addr, limits rdma.ReadLimits, private []byte) error {
@@ -449,27 +463,6 @@ func waitUntil(t *testing.T, ok func() bool) {
 	for end := time.Now().Add(20 * time.Second); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it never happened")
-		}
-	}
-}
-
-// A plain connection protects nothing after AUTH: a middleman changes the data of a read and of a
-// write, and neither side notices. docs/security.md says so.
-//
-// Source: [OP-114b]
-func TestMiddlemanOnPlainConnectionIsNotNoticed(t *testing.T) {
-	s := lwiotest.NewServer(t, &lwiotest.Config{Providers: []rdma.Provider{iwarp.New(nil)}})
-	seen := undisturbed(t, s, false)
-	for way := toServer; way <= toClient; way++ {
-		wrong := 0
-		for frame := 1; frame < seen.script[way]; frame++ {
-			a := attacksOn(way, frame)[0]
-			if errors.Is(runSession(s, &middleman{t: t, attack: &a}, false, time.Second), errWrongData) {
-				wrong++
-			}
-		}
-		if wrong == 0 {
-			t.Errorf("%v: every change was noticed", way)
 		}
 	}
 }
