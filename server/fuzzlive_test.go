@@ -23,11 +23,11 @@ const (
 	fuzzUnsealed  = 128 // on a sealed connection the message is in clear
 )
 
-// liveConnections are the kinds of connections of FuzzConnection.
+// liveConnections are the kinds of connections.
 var liveConnections = []struct {
-	on   string
-	auth authOptions
-}{{"iwarp", authOptions{}}, {"iwarp", sealedAuth}, {"shm", authOptions{}}}
+	name, on string
+	auth     authOptions
+}{{"iwarp", "iwarp", authOptions{}}, {"sealed", "iwarp", sealedAuth}, {"shm", "shm", authOptions{}}}
 
 // FuzzConnection sends sequences of messages over an authenticated connection of a real provider. The
 // first byte selects the provider and the end of the connection. Each step is a kind of message, a

@@ -64,25 +64,31 @@ func messages(c *rawClient, fid uint16, o *vfs.Open) map[wire.Opcode]func() (wir
 func (c *rawClient) push(at int, h wire.Header, body []byte) bool {
 	h.Marker, h.Sequence = wire.Marker, c.sequence
 	c.sequence++
-	n := copy(c.out.Bytes()[at:], append(h.AppendTo(nil), body...))
+	msg := append(h.AppendTo(nil), body...)
+	if c.sealer != nil {
+		msg = c.sealed(msg)
+	}
+	n := copy(c.out.Bytes()[at:], msg)
 	_, err := c.qp.Post([]rdma.Request{{Op: rdma.OpSend, SGL: []rdma.SGE{{Region: c.out, Offset: at, Length: n}}}})
 	return err == nil
 }
 
-// A client sends messages of each kind on several connections, as many as it has credits, and takes
-// no answer. Over TCP it reads no data either. The resources that it holds stay within the limits of
+// A client sends messages of each kind on several connections, sealed or not, as many as it has credits, and
+// takes no answer. Over TCP it reads no data either. The resources that it holds stay within the limits of
 // its user, another user is served, and all resources come back at the end of the connections.
 //
 // Source: [LWIO §Credits] (the limits are ours)
 func TestClientThatNeverReadsHoldsBoundedResources(t *testing.T) {
-	onEach(t, func(t *testing.T, on string) {
-		for op := wire.OpRead; op <= wire.OpInterrupt; op++ {
-			t.Run(op.String(), func(t *testing.T) { testClientThatNeverReads(t, on, op) })
-		}
-	})
+	for _, kind := range liveConnections {
+		t.Run(kind.name, func(t *testing.T) {
+			for op := wire.OpRead; op <= wire.OpInterrupt; op++ {
+				t.Run(op.String(), func(t *testing.T) { testClientThatNeverReads(t, kind.on, kind.auth, op) })
+			}
+		})
+	}
 }
 
-func testClientThatNeverReads(t *testing.T, on string, op wire.Opcode) {
+func testClientThatNeverReads(t *testing.T, on string, auth authOptions, op wire.Opcode) {
 	v := newEnv(t, envConfig{on: on, limits: Limits{CreditBudget: 1600, ReadBufferBytes: 4 << 20, Registrations: 40, MaxRdmaWindowSize: 512 << 10}})
 	var deaf []*silentConn
 	if on == "iwarp" {
@@ -105,7 +111,12 @@ func testClientThatNeverReads(t *testing.T, on string, op wire.Opcode) {
 		n := v.negotiate(v.sess)
 		c := v.connect(n)
 		t.Cleanup(hangUp) // before the adapter is closed, which waits for the connection
-		c.auth(n, authOptions{mutate: func(p *wire.AuthParams) { p.MaxRdmaWindowSize = 512 << 10 }})
+		c.auth(n, authOptions{mutate: func(p *wire.AuthParams) {
+			p.MaxRdmaWindowSize = 512 << 10
+			if auth.mutate != nil {
+				auth.mutate(p)
+			}
+		}})
 		silent, kinds = append(silent, c), append(kinds, messages(c, c.register(o), o))
 	}
 	for i, c := range silent {

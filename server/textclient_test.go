@@ -143,13 +143,19 @@ func (c *textClient) authText() {
 	c.sequence = 1
 }
 
-// registerText registers an open. name stands for its file id in later messages.
-func (c *textClient) registerText(name string, o *vfs.Open) {
+// askToRegister sends REGISTER of an open.
+func (c *textClient) askToRegister(o *vfs.Open) {
 	c.t.Helper()
 	key := o.ResumeKey()
 	c.Fields["Key"] = key[:]
 	c.Set("Options", 4, uint64(o.Options()))
 	c.say("54000000 07 80 00 FF 0000 Seq 00000000 0000000000000000 0000000000000000 00000000 00000000 BBBBBBBBBBBBBBBB Key Sid Options")
+}
+
+// registerText registers an open. name stands for its file id in later messages.
+func (c *textClient) registerText(name string, o *vfs.Open) {
+	c.t.Helper()
+	c.askToRegister(o)
 	c.hear("BBBBBBBBBBBBBBBB Got:4 00000000")
 	c.Fields[name] = c.Fields["Got"][:2]
 }
@@ -190,6 +196,30 @@ func testClientOfTheTextIsServed(t *testing.T, on string) {
 		if p.op == rdma.OpWrite && p.size > 64<<10 {
 			t.Errorf("an RDMA write of %d bytes; the client takes 64 KiB", p.size)
 		}
+	}
+}
+
+// A client of the text gets the answer of the text to its AUTH, without an option of ours, also from a
+// server that seals connections or requires it. A file that requires encryption is refused then.
+//
+// Source: [OP-46] [OP-46c] [OP-114] [OP-114b]
+func TestClientOfTheTextSeesNoOptionOfOurs(t *testing.T) {
+	onEach(t, testClientOfTheTextSeesNoOptionOfOurs)
+}
+
+func testClientOfTheTextSeesNoOptionOfOurs(t *testing.T, on string) {
+	for _, e := range []Encryption{EncryptionOff, EncryptionOffered, EncryptionRequired} {
+		t.Run(e.String(), func(t *testing.T) {
+			v := newEnv(t, envConfig{on: on, allowMD5: true, encryption: e, limits: Limits{MaxRecvBufferSize: 8 << 10, MaxRdmaWindowSize: 512 << 10}})
+			o := v.file("a", content(100))
+			c := connectText(t, v, on) // compares all bytes of the answer
+			if e == EncryptionRequired && on == "iwarp" {
+				c.askToRegister(o)
+				c.hear("BBBBBBBBBBBBBBBB 00000000 220000C0")
+				return
+			}
+			c.registerText("Fid", o)
+		})
 	}
 }
 

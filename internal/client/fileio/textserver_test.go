@@ -11,6 +11,7 @@ import (
 
 	"lwio/internal/client/base"
 	"lwio/internal/test/hexmsg"
+	"lwio/internal/wire"
 )
 
 // textServer is a server that goes by the text alone, with the values that are depicted
@@ -298,5 +299,46 @@ func talkText(t *testing.T, on string, mode base.CompletionMode) {
 	}
 	if st := c.Stats(); st.Lost != 0 || st.SMB != (base.Traffic{}) || !c.Transport().RDMA() {
 		t.Errorf("stats %+v, transport %v", st, c.Transport())
+	}
+}
+
+// A server of the text sees no option of sealed or of bound connections. A client that requires encryption
+// sends it no AUTH at all, also if MD5 alone is allowed.
+//
+// Source: [OP-46], [OP-46c], [OP-114b]
+func TestServerOfTheTextSeesNoBindingAndNoSeal(t *testing.T) {
+	onEach(t, testServerOfTheTextSeesNoBindingAndNoSeal)
+}
+
+func testServerOfTheTextSeesNoBindingAndNoSeal(t *testing.T, on string) {
+	for _, encrypted := range []bool{false, true} {
+		s := newRawServer(t, on, newFakeShare())
+		s.textOnly = true
+		var options []wire.AuthParams
+		s.message = func(_ *rawConn, msg []byte) bool {
+			if len(msg) > wire.HeaderSize && wire.Opcode(msg[4]) == wire.OpAuth {
+				p, err := wire.DecodeAuthParams(msg[wire.HeaderSize:])
+				if err != nil {
+					t.Error(err)
+				}
+				options = append(options, p)
+			}
+			return false
+		}
+		c, err := s.dial(&base.Config{AllowMD5: true, RequireEncryption: encrypted})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rdma := c.Transport().RDMA()
+		s.Close() // ends the goroutine that appends
+		sealable := encrypted && on == "iwarp"
+		if rdma == sealable || len(options) == 0 != sealable {
+			t.Errorf("encryption required %v: RDMA %v, %d AUTHs", encrypted, rdma, len(options))
+		}
+		for _, p := range options {
+			if p.Binding != nil || p.Seal != 0 {
+				t.Errorf("encryption required %v: the server sees the binding %x, and %#x as suites", encrypted, p.Binding, p.Seal)
+			}
+		}
 	}
 }
