@@ -158,11 +158,15 @@ func (w *watch) add(changes []vfs.Change) {
 	}
 }
 
-// appendLocked appends a change to the list, unless it repeats the last one.
+// appendLocked appends a change to the list, unless it repeats the last one. Lost changes cost nothing
+// more: a client can have thousands of watches that are never asked for.
 func (w *watch) appendLocked(c *vfs.Change) {
+	if w.lost {
+		return
+	}
 	name, err := smbwire.UTF16(strings.ReplaceAll(c.Name, "/", `\`))
 	i := smbwire.NotifyInfo{Action: uint32(c.Action), Name: name}
-	if w.lost || err != nil || smbwire.NotifyInfoSize(len(w.list), len(name)) > w.limit {
+	if err != nil || smbwire.NotifyInfoSize(len(w.list), len(name)) > w.limit {
 		w.list, w.last, w.lost = nil, -1, true
 		return
 	}
