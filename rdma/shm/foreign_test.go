@@ -188,6 +188,20 @@ func slowFile(t *testing.T) (fd int, finish func()) {
 	return fd, func() { peer.(*net.TCPConn).SetLinger(0); peer.Close() }
 }
 
+// mustEnd fails the test if do waits for descriptors. finish ends the wait.
+func mustEnd(t *testing.T, what string, do, finish func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { defer close(done); do() }()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		finish()
+		<-done
+		t.Fatalf("%s waits for descriptors", what)
+	}
+}
+
 // Descriptors whose close does not end take one goroutine of their user, and then no further
 // descriptor of the user is received. Another user is not affected.
 func TestSlowClosesAreBounded(t *testing.T) {
@@ -200,7 +214,7 @@ func TestSlowClosesAreBounded(t *testing.T) {
 		}
 		fd, finish := slowFile(t)
 		defer finish()
-		f.discard(hostile, []int{fd})
+		mustEnd(t, "the receiver", func() { f.discard(hostile, []int{fd}) }, finish)
 	}
 	if f.due(hostile, 4) != 0 || f.due(honest, 4) != 4 {
 		t.Errorf("%d descriptors of the hostile user and %d of the honest user are received", f.due(hostile, 4), f.due(honest, 4))
@@ -241,36 +255,27 @@ func TestHandshakeDoesNotWaitForDescriptors(t *testing.T) {
 		_ = unix.Close(fd) // the message has the last reference
 		return there
 	}
-	within := func(what string, do func()) {
-		t.Helper()
-		done := make(chan struct{})
-		go func() { defer close(done); do() }()
-		select {
-		case <-done:
-		case <-time.After(patience):
-			for _, end := range finish {
-				end()
-			}
-			<-done
-			t.Fatalf("%s waits for descriptors", what)
+	finishAll := func() {
+		for _, end := range finish {
+			end()
 		}
 	}
-	within("an accept", func() {
+	mustEnd(t, "an accept", func() {
 		r := request{a: a, nc: hostile(), uid: uid}
 		if _, err := r.confirmation(t.Context()); !errors.Is(err, softrdma.ErrNotReady) {
 			t.Errorf("accept: %v", err)
 		}
 		p.foreign.hangUp(uid, r.nc)
-	})
-	within("a dial", func() {
+	}, finishAll)
+	mustEnd(t, "a dial", func() {
 		ctx, cancel := context.WithTimeout(t.Context(), limit)
 		defer cancel()
 		d := acceptance{a: a, nc: hostile(0, 1), uid: uid}
 		if p.foreign.call(ctx, uid, func() { _ = d.ask(ctx, &hello{kind: helloRequest}) }, func() { d.peer.Unmap() }) {
 			t.Error("the dial ended before its descriptors were closed")
 		}
-	})
-	within("a close", func() { p.foreign.hangUp(uid, hostile()) })
+	}, finishAll)
+	mustEnd(t, "a close", func() { p.foreign.hangUp(uid, hostile()) }, finishAll)
 	if n := p.foreign.total.Load(); n != maxForeignOfUser { // the accept, its socket, the dial and the close
 		t.Errorf("%d waits", n)
 	}
@@ -278,9 +283,7 @@ func TestHandshakeDoesNotWaitForDescriptors(t *testing.T) {
 	if _, err := p.checkUser(here); !errors.Is(err, errForeign) {
 		t.Errorf("a further connection of the user: %v", err)
 	}
-	for _, end := range finish {
-		end()
-	}
+	finishAll()
 	eventually(t, "all calls end", func() bool { return p.foreign.total.Load() == 0 })
 	if _, err := p.checkUser(here); err != nil {
 		t.Error(err)
