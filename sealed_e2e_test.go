@@ -211,7 +211,11 @@ func (c middleConnector) Connect(ctx context.Context, qp rdma.QueuePair, remote 
 		c.m.serve(conn, remote.AddrPort.String())
 	}()
 	here := rdma.IPAddr(remote.Fabric, l.Addr().(*net.TCPAddr).AddrPort())
-	return c.Connector.Connect(ctx, qp, here, limits, private)
+	if err := c.Connector.Connect(ctx, qp, here, limits, private); err != nil {
+		l.Close() // there may be no connection to accept
+		return err
+	}
+	return nil
 }
 
 // secret is in the data of a session.
