@@ -139,7 +139,7 @@ func (a claimedAdapter) Info() rdma.AdapterInfo {
 func TestRefusedRegisterLeadsToEncryptedSMB(t *testing.T) {
 	for by, e := range encryptions {
 		if by == "client" {
-			continue // the server does not know what the client requires
+			continue // the requirement is unknown to the server
 		}
 		t.Run(by, func(t *testing.T) {
 			var serverLog, clientLog logBuffer
