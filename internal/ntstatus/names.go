@@ -92,6 +92,7 @@ const (
 	VolumeDismounted                 Status = 0xC000026E
 	DuplicateObjectID                Status = 0xC000022A
 	ServerUnavailable                Status = 0xC0000466
+	FileNotAvailable                 Status = 0xC0000467
 )
 
 var names = map[Status]string{
@@ -182,5 +183,6 @@ var names = map[Status]string{
 	RequestOutOfSequence:             "REQUEST_OUT_OF_SEQUENCE",
 	VolumeDismounted:                 "VOLUME_DISMOUNTED",
 	DuplicateObjectID:                "DUPLICATE_OBJECTID",
+	FileNotAvailable:                 "FILE_NOT_AVAILABLE",
 	ServerUnavailable:                "SERVER_UNAVAILABLE",
 }

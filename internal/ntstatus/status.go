@@ -73,6 +73,7 @@ var meanings = map[Status][]error{
 	CannotDelete:           {fs.ErrPermission},
 	MediaWriteProtected:    {fs.ErrPermission, syscall.EROFS},
 	SharingViolation:       {syscall.EBUSY},
+	FileNotAvailable:       {syscall.EBUSY},
 	FileLockConflict:       {syscall.EAGAIN},
 	LockNotGranted:         {syscall.EAGAIN},
 	RangeNotLocked:         {fs.ErrInvalid},

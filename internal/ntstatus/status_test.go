@@ -24,6 +24,7 @@ func TestOfAndIsAgree(t *testing.T) {
 		{&fs.PathError{Op: "open", Path: "x", Err: syscall.ENOSPC}, ntstatus.DiskFull, syscall.ENOSPC},
 		{fmt.Errorf("a: %w", ntstatus.SharingViolation), ntstatus.SharingViolation, syscall.EBUSY},
 		{syscall.EIO, ntstatus.UnexpectedIOError, syscall.EIO},
+		{fmt.Errorf("b: %w", ntstatus.FileNotAvailable), ntstatus.FileNotAvailable, syscall.EBUSY},
 		{io.EOF, ntstatus.EndOfFile, io.EOF},
 		{os.ErrDeadlineExceeded, ntstatus.IOTimeout, os.ErrDeadlineExceeded},
 		{errors.ErrUnsupported, ntstatus.NotSupported, errors.ErrUnsupported},

@@ -7,6 +7,7 @@ const (
 	CreateContextMaximalAccess     = "MxAc"
 	CreateContextQueryOnDiskID     = "QFid"
 	CreateContextDurableReconnect  = "DHnC"
+	CreateContextDurableV2         = "DH2Q"
 	CreateContextDurableV2Connect  = "DH2C"
 	CreateContextExtendedAttribute = "ExtA"
 	CreateContextTimewarp          = "TWrp"

@@ -83,6 +83,9 @@ var goldens = []golden{
 		"00000000 1000 0400 0000 1800 01000000 51466964 00000000 ee"},
 	{"", "MaximalAccess", MaximalAccess{Status: 0xC0000022, Access: 5}, "220000c0 05000000"},
 	{"", "OnDiskID", OnDiskID{FileID: 1, VolumeID: 2}, "0100000000000000 0200000000000000 0000000000000000 0000000000000000"},
+	{"", "DurableRequest", DurableRequest{Timeout: 60000, Flags: DurablePersistent, CreateGUID: guid}, "60ea0000 02000000 0000000000000000" + guidWire},
+	{"", "DurableResponse", DurableResponse{Timeout: 60000, Flags: DurablePersistent}, "60ea0000 02000000"},
+	{"", "DurableReconnect", DurableReconnect{FileID: sampleID, CreateGUID: guid, Flags: DurablePersistent}, idWire + guidWire + "02000000"},
 	{"", "CloseRequest", CloseRequest{Flags: ClosePostQueryAttributes, FileID: sampleID}, "1800 0100 00000000" + idWire},
 	{
 		"", "CloseResponse",
@@ -205,6 +208,33 @@ var goldens = []golden{
 		guidWire + "0100000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000000 0000000000000002",
 	},
 	{"", "FSSectorSizeInfo", FSSectorSizeInfo{512, 4096, 4096, 4096, 3, 0, 1}, "00020000 00100000 00100000 00100000 03000000 00000000 01000000"},
+}
+
+// The number of a lock sequence is in the lowest four bits, the bucket in the others.
+//
+// Source: [MS-SMB2 2.2.26]
+func TestLockSequence(t *testing.T) {
+	for _, x := range []struct {
+		bucket   uint32
+		number   uint8
+		sequence uint32
+	}{
+		{0, 0, 0},
+		{1, 1, 0x11},
+		{LockBuckets, 15, 0x40F},
+		{1<<28 - 1, 0, 0xFFFFFFF0},
+	} {
+		if got := LockSequence(x.bucket, x.number); got != x.sequence {
+			t.Errorf("bucket %d, number %d: %#x, want %#x", x.bucket, x.number, got, x.sequence)
+		}
+		r := LockRequest{Sequence: x.sequence}
+		if bucket, number := r.Bucket(); bucket != x.bucket || number != x.number {
+			t.Errorf("%#x: bucket %d, number %d", x.sequence, bucket, number)
+		}
+	}
+	if LockSequence(1, 0x1F) != 0x1F {
+		t.Error("a number of more than four bits reaches the bucket")
+	}
 }
 
 // Each structure has the layout of the specification, and no prefix of it is accepted.

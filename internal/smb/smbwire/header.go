@@ -66,6 +66,8 @@ const (
 	FlagRelated      Flags = 0x00000004
 	FlagSigned       Flags = 0x00000008
 	FlagPriorityMask Flags = 0x00000070
+	// FlagReplay marks a request that repeats one whose response was lost.
+	FlagReplay Flags = 0x20000000
 )
 
 // RelatedFileID stands for the handle of the request before, in a compound of related

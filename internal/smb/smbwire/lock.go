@@ -15,13 +15,31 @@ const (
 	LockFailImmediately uint32 = 0x10
 )
 
+// LockBuckets is the number of buckets for lock sequence numbers of an open; the first is 1.
+//
+// Source: [MS-SMB2 2.2.26]
+const LockBuckets = 64
+
+// LockSequence returns the field Sequence of a LockRequest. A request is a repetition if its number
+// is that of the last successful request with the same bucket. bucket 0 has no meaning. Only the
+// lowest four bits of number are sent.
+//
+// Source: [MS-SMB2 2.2.26]
+func LockSequence(bucket uint32, number uint8) uint32 { return bucket<<4 | uint32(number&0xF) }
+
 // LockRequest locks or unlocks byte ranges. The response is Empty.
 //
 // Source: [MS-SMB2 2.2.26]
 type LockRequest struct {
+	// Sequence is the result of LockSequence, or 0.
 	Sequence uint32
 	FileID   FileID
 	Locks    []LockElement
+}
+
+// Bucket returns the bucket of Sequence, and the number in it.
+func (r *LockRequest) Bucket() (bucket uint32, number uint8) {
+	return r.Sequence >> 4, uint8(r.Sequence & 0xF)
 }
 
 // LockElement is one range.

@@ -27,6 +27,8 @@ const (
 const (
 	// CapLargeMTU is the capability of requests that cost several credits.
 	CapLargeMTU uint32 = 0x00000004
+	// CapPersistentHandles is the capability of persistent handles, in dialects 3.x.
+	CapPersistentHandles uint32 = 0x00000010
 	// CapEncryption is the capability of encryption. A server has it in dialects 3.0 and
 	// 3.0.2 only, since 3.1.1 has ContextEncryption.
 	CapEncryption uint32 = 0x00000040

@@ -18,6 +18,9 @@ const (
 const (
 	ShareFlagNoCaching   uint32 = 0x00000030
 	ShareFlagEncryptData uint32 = 0x00008000
+
+	// ShareCapContinuousAvailability is the capability of a share with persistent handles.
+	ShareCapContinuousAvailability uint32 = 0x00000010
 )
 
 // TreeConnectRequest names a share: \\server\share in UTF-16LE. Contexts of the extended
