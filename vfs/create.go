@@ -39,7 +39,7 @@ const maxRaces = 16
 // Errors, as statuses: BAD_NETWORK_NAME; OBJECT_NAME_INVALID and
 // OBJECT_PATH_SYNTAX_BAD for the path; INVALID_PARAMETER for a request that
 // contradicts itself; OBJECT_NAME_NOT_FOUND, OBJECT_PATH_NOT_FOUND, OBJECT_NAME_COLLISION,
-// FILE_IS_A_DIRECTORY, NOT_A_DIRECTORY; SHARING_VIOLATION, DELETE_PENDING;
+// FILE_IS_A_DIRECTORY, NOT_A_DIRECTORY; SHARING_VIOLATION, FILE_NOT_AVAILABLE, DELETE_PENDING;
 // ACCESS_DENIED if the rights of the user on the share, the file or the operating system forbid the
 // access, for a path that leads out of the share, and for a special file;
 // CANNOT_DELETE, DIRECTORY_NOT_EMPTY for delete on close;

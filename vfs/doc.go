@@ -14,9 +14,9 @@
 //     code has to: all I/O, over SMB and LWIO, is bounded by the granted access of an open.
 //     [FS.Reauthorize] closes the opens that new rights forbid.
 //
-//   - An [Open] has an owner: an opaque value that stands for a session, and by which all its
+//   - An [Open] has an owner: an opaque value that stands for a client, and by which all its
 //     opens are closed. It has a resume key of 24 random bytes, by which its owner finds it
-//     again. [OP-56]
+//     again. An open whose client has lost its connection is an orphan ([Open.SetOrphan]). [OP-56]
 //
 //   - I/O holds a reference ([Open.Acquire], [Open.Release]). [Open.Close] first refuses new
 //     references, runs the revoke hooks ([Open.OnRevoke]), waits for the held references, and then

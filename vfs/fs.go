@@ -46,7 +46,7 @@ type Config struct {
 	RevokeTimeout time.Duration
 }
 
-// Owner is the owner of an open: any comparable value. SMB uses its session.
+// Owner is the owner of an open: any comparable value. SMB uses the lineage of its session.
 type Owner any
 
 // FS is the table of opens over a fixed set of shares. Safe for concurrent use.
@@ -196,8 +196,8 @@ func (f *FS) Stats() Stats {
 //
 // Source: [OP-56] [LWIO §File Registration]
 func (f *FS) ByResumeKey(key [24]byte, owner Owner) (*Open, error) {
-	o := f.table.find(key)
-	if o == nil || owner == nil || o.owner != owner {
+	o := f.table.find(key, owner)
+	if o == nil {
 		return nil, &Error{Op: "resume", Name: "key", Status: ntstatus.ObjectNameNotFound}
 	}
 	return o, nil

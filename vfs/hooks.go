@@ -38,11 +38,31 @@ func (h *hooks) run() {
 	}
 }
 
+// flush runs and removes the functions that are registered now. Functions that are added later wait
+// for the next call.
+func (h *hooks) flush() {
+	h.mu.Lock()
+	n := h.list.Len()
+	h.mu.Unlock()
+	for range n {
+		if f := h.first(); f != nil {
+			f()
+		}
+	}
+}
+
 // take removes and returns the first function, or nil. Functions that are added later run at once.
 func (h *hooks) take() func() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.ran = true
+	h.mu.Unlock()
+	return h.first()
+}
+
+// first removes and returns the first function, or nil.
+func (h *hooks) first() func() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	first := h.list.Front()
 	if first == nil {
 		return nil

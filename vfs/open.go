@@ -17,7 +17,7 @@ type Open struct {
 	nodeID NodeID
 	id     uint64 // in the log
 	key    [24]byte
-	owner  Owner
+	owner  Owner // guarded by table.mu
 	user   string
 	rights Rights // of the user when the open was made
 
@@ -33,6 +33,7 @@ type Open struct {
 	dir    *directory // nil for a file
 	revoke hooks      // when a close begins
 	stall  hooks      // when a close has waited too long for I/O
+	moved  hooks      // when the owner changes
 	// withdrawn reports that Reauthorize closes the open.
 	withdrawn atomic.Bool
 	// unsettled reports that watches have seen the first write only.
@@ -42,6 +43,8 @@ type Open struct {
 	at      int    // index in node.opens; guarded by table.mu
 	path    string // guarded by table.mu
 	closing bool   // guarded by table.mu
+	counted bool   // in a shareCounts of node; guarded by table.mu
+	orphan  bool   // guarded by table.mu
 
 	done     chan struct{} // closed when Close is over
 	closeErr error         // guarded by done

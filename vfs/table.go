@@ -24,10 +24,11 @@ func (t *table) init() {
 
 // node is a file that is open. table.mu guards all fields but locks.
 type node struct {
-	id     NodeID
-	locks  lockTable
-	opens  []*Open // in no order
-	counts shareCounts
+	id      NodeID
+	locks   lockTable
+	opens   []*Open     // in no order
+	counts  shareCounts // of the opens that are no orphans
+	orphans shareCounts
 	// deletion is the name that is removed with the last open, or nil.
 	deletion *deletion
 }
@@ -48,6 +49,14 @@ func (n *node) remove(o *Open) {
 	n.opens = n.opens[:end]
 }
 
+// sharing returns the counts that an open belongs to. Precondition: table.mu is held.
+func (n *node) sharing(o *Open) *shareCounts {
+	if o.orphan {
+		return &n.orphans
+	}
+	return &n.counts
+}
+
 // deletion is a delete that is pending.
 type deletion struct {
 	share *share
@@ -66,6 +75,8 @@ func (t *table) admitLocked(id NodeID, access Access, mode ShareMode) error {
 		return ntstatus.DeletePending
 	case n.counts.conflicts(access, mode):
 		return ntstatus.SharingViolation
+	case n.orphans.conflicts(access, mode):
+		return because(ntstatus.FileNotAvailable, "an open of a client that has lost its connection")
 	}
 	return nil
 }
@@ -95,13 +106,40 @@ func (t *table) register(o *Open, access Access) error {
 	o.node = n
 	o.locks = openLocks{table: &n.locks, quota: &o.fs.locks, user: o.user}
 	n.add(o)
-	n.counts.add(o.granted, o.shareMode, 1)
+	n.sharing(o).add(o.granted, o.shareMode, 1)
+	o.counted = true
 	t.byKey[o.key] = o
+	t.ownLocked(o)
+	return nil
+}
+
+// ownLocked adds o to the opens of its owner. Precondition: mu is held.
+func (t *table) ownLocked(o *Open) {
 	if t.owners[o.owner] == nil {
 		t.owners[o.owner] = make(map[*Open]struct{})
 	}
 	t.owners[o.owner][o] = struct{}{}
-	return nil
+}
+
+// disownLocked removes o from the opens of its owner. Precondition: mu is held.
+func (t *table) disownLocked(o *Open) {
+	delete(t.owners[o.owner], o)
+	if len(t.owners[o.owner]) == 0 {
+		delete(t.owners, o.owner)
+	}
+}
+
+// setOwner changes the owner of o.
+func (t *table) setOwner(o *Open, owner Owner) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !o.counted {
+		o.owner = owner // not in the table any more
+		return
+	}
+	t.disownLocked(o)
+	o.owner = owner
+	t.ownLocked(o)
 }
 
 // unregister removes o from the table. If o was the last open of the file and a delete is pending, it
@@ -112,12 +150,10 @@ func (t *table) unregister(o *Open) *deletion {
 	defer t.mu.Unlock()
 	n := o.node
 	n.remove(o)
-	n.counts.add(o.granted, o.shareMode, -1)
+	n.sharing(o).add(o.granted, o.shareMode, -1)
+	o.counted = false
 	delete(t.byKey, o.key)
-	delete(t.owners[o.owner], o)
-	if len(t.owners[o.owner]) == 0 {
-		delete(t.owners, o.owner)
-	}
+	t.disownLocked(o)
 	if o.deleteOnClose {
 		t.setDeletionLocked(o)
 	}
@@ -234,9 +270,12 @@ func (t *table) ownedBy(owner Owner) []*Open {
 	return opens
 }
 
-// find returns the open of a resume key, or nil.
-func (t *table) find(key [24]byte) *Open {
+// find returns the open of a resume key if it has that owner, or nil.
+func (t *table) find(key [24]byte, owner Owner) *Open {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.byKey[key]
+	if o := t.byKey[key]; o != nil && owner != nil && o.owner == owner {
+		return o
+	}
+	return nil
 }

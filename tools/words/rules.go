@@ -53,8 +53,6 @@ var retiredIdentifiers = map[string]string{
 	"hopeless":  "the longest delay",
 	"keeper":    "maintainer",
 	"keepers":   "maintainers",
-	"orphan":    "uncertain write",
-	"orphans":   "uncertain writes",
 	"starve":    "set waiting for credit",
 	"starved":   "waiting for credit",
 }

@@ -9,7 +9,7 @@ const durableReconnectSize = 36
 type DurableReconnect struct {
 	// FileID is the handle of the open on the lost connection.
 	FileID FileID
-	// CreateGUID is that of the request that made the open.
+	// CreateGUID is the GUID of the request that made the open.
 	CreateGUID [16]byte
 	Flags      uint32
 }

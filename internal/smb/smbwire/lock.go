@@ -20,8 +20,8 @@ const (
 // Source: [MS-SMB2 2.2.26]
 const LockBuckets = 64
 
-// LockSequence returns the field Sequence of a LockRequest. A request is a repetition if its number
-// is that of the last successful request with the same bucket. bucket 0 has no meaning. Only the
+// LockSequence returns the field Sequence of a LockRequest. A request is a repetition if the
+// last successful request with the same bucket has the same number. bucket 0 has no meaning. Only the
 // lowest four bits of number are sent.
 //
 // Source: [MS-SMB2 2.2.26]
