@@ -42,7 +42,7 @@ func negotiateRequest(t testing.TB, change func(r *wire.NegotiateRequest)) []byt
 // offer negotiates with a client that has the named providers.
 func (v *env) offer(names []string) wire.NegotiateResponse {
 	v.t.Helper()
-	out, err := v.e.association.Negotiate(v.t.Context(), v.sess, negotiateRequest(v.t, func(r *wire.NegotiateRequest) {
+	out, err := v.e.association.Negotiate(v.t.Context(), v.sess, v.sess.app, negotiateRequest(v.t, func(r *wire.NegotiateRequest) {
 		r.Providers = nil
 		for _, name := range names {
 			r.Providers = append(r.Providers, wire.AddressBlock{Name: name})
@@ -234,7 +234,7 @@ func TestNegotiateFitsIntoResponse(t *testing.T) {
 		{0, 0, 0},
 	} {
 		msg := negotiateRequest(t, func(r *wire.NegotiateRequest) { r.ResponseLength = c.response })
-		out, err := v.e.association.Negotiate(context.Background(), v.sess, msg, c.max)
+		out, err := v.e.association.Negotiate(context.Background(), v.sess, v.sess.app, msg, c.max)
 		if (err != nil) != (c.size == 0) || len(out) != c.size {
 			t.Errorf("room %d and %d: %d bytes, %v; want %d", c.response, c.max, len(out), err, c.size)
 		}
@@ -250,14 +250,14 @@ func testInvalidNegotiateClosesPipe(t *testing.T, on string) {
 	v := newEnv(t, envConfig{on: on})
 	good := negotiateRequest(t, nil)
 	for n := range good {
-		if _, err := v.e.association.Negotiate(context.Background(), v.sess, good[:n], 0xFFFF); err == nil {
+		if _, err := v.e.association.Negotiate(context.Background(), v.sess, v.sess.app, good[:n], 0xFFFF); err == nil {
 			t.Fatalf("%d of %d bytes are accepted", n, len(good))
 		}
 	}
 	for name, at := range map[string]int{"magic": 0, "revision": 4, "opcode": 8, "length": 10} {
 		bad := bytes.Clone(good)
 		bad[at] ^= 1
-		if _, err := v.e.association.Negotiate(context.Background(), v.sess, bad, 0xFFFF); err == nil {
+		if _, err := v.e.association.Negotiate(context.Background(), v.sess, v.sess.app, bad, 0xFFFF); err == nil {
 			t.Errorf("a wrong %s is accepted", name)
 		}
 	}

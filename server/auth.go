@@ -26,7 +26,7 @@ type authenticator struct {
 	passed  bool // set with connTable.mu held
 
 	client     *association.Client
-	session    association.Session
+	lineage    association.Lineage
 	limiter    *ratelimit.Limiter // of the user's requests and bytes; nil for no bound
 	sessionID  [8]byte
 	since      time.Time
@@ -76,8 +76,8 @@ func (a *authenticator) handle(o *op) error {
 		a.refuse(o, ntstatus.AccessDenied)
 	default:
 		c.log.Info("lwio: client authenticated",
-			"user", a.session.User(), "session", a.session.ID(), "credits", c.credits.grant, "sealed", c.sealing.on())
-		c.log.Log(c.ctx, LevelAudit, "RDMA connection", "user", a.session.User(), "session", fmt.Sprintf("%016x", a.session.ID()))
+			"user", a.lineage.User(), "session", a.lineage.ID(), "credits", c.credits.grant, "sealed", c.sealing.on())
+		c.log.Log(c.ctx, LevelAudit, "RDMA connection", "user", a.lineage.User(), "session", fmt.Sprintf("%016x", a.lineage.ID()))
 		c.answer(o)
 		c.flush() // the answer is the first message: the client opens all later ones as sealed
 		c.credits.sent()
@@ -108,7 +108,7 @@ func (a *authenticator) check(o *op) error {
 	if !a.timer.Stop() {
 		return errAuthTimeout // the connection is being cut
 	}
-	if !c.engine.conns.enterUser(c, client.Session().User()) {
+	if !c.engine.conns.enterUser(c, client.Lineage().User()) {
 		return errUserLimit
 	}
 	if err := c.engine.association.Admit(client, c); err != nil {
@@ -129,7 +129,7 @@ func (a *authenticator) replace(client *association.Client) error {
 	if previous == nil {
 		return nil
 	}
-	user := client.Session().User()
+	user := client.Lineage().User()
 	if old := c.engine.conns.find(*previous, user); old != nil {
 		old.cut(errFenced)
 		select {
@@ -151,11 +151,11 @@ func (a *authenticator) replace(client *association.Client) error {
 func (a *authenticator) pass(client *association.Client) {
 	c := a.c
 	p := &client.Params
-	a.client, a.session, a.limiter = client, client.Session(), client.Session().Limiter()
+	a.client, a.lineage, a.limiter = client, client.Lineage(), client.Lineage().Limiter()
 	rand.Read(a.sessionID[:]) // never fails
-	c.credits.holder.user = a.session.User()
+	c.credits.holder.user = a.lineage.User()
 	c.credits.begin(c.engine.credits.first(min(max(int(p.Credits), 1), c.engine.limits.Credits, c.fabric.layout.credits), c.credits.holder))
-	c.poolUser = c.fabric.buffers.joinUser(a.session.User())
+	c.poolUser = c.fabric.buffers.joinUser(a.lineage.User())
 	a.peerWindow = int(min(p.MaxRdmaWindowSize, c.fabric.info.MaxTransferLength))
 	a.peerPage = p.PageSize
 	c.receives.room = c.fabric.layout.dataSize
@@ -202,9 +202,10 @@ func (a *authenticator) answer(o *op) error {
 // Fence ends the connection because the client has replaced it.
 func (c *conn) Fence() { c.cut(errFenced) }
 
-// EndSession ends the connection because its SMB session has ended. After a logoff, the end of a plain
-// connection by the client may arrive later. The last message of a sealed one comes before the logoff.
-func (c *conn) EndSession(loggedOff bool) {
+// EndLineage ends the connection because its SMB session has ended for good. After a logoff, the end of a
+// plain connection by the client may arrive later. The last message of a sealed one comes before the
+// logoff.
+func (c *conn) EndLineage(loggedOff bool) {
 	if loggedOff {
 		c.cut(errLoggedOff)
 		return

@@ -62,6 +62,11 @@ type Config struct {
 	// message. Reads whose data goes from the page cache straight into the client's memory are
 	// always completed by a message. [OP-85]
 	ImmediateData bool
+	// DurableTimeout bounds the time for which the server keeps the opens, with their locks, the keys
+	// and the RDMA connections of a client that has lost its SMB connection. The client asks for a time
+	// for each open; without one it gets 60 s. Default 5 min; negative for no such opens: then all of
+	// that ends with the SMB connection. [OP-42] [OP-56]
+	DurableTimeout time.Duration
 	// Limits bound the resources that clients take.
 	Limits Limits
 	// Logger receives connections, refusals and failures; nil discards them.
@@ -115,6 +120,10 @@ type Limits struct {
 	// FilesPerConnection bounds the file ids of a connection. Default 4096, at most 65535.
 	// [OP-54]
 	FilesPerConnection int
+	// Orphans bounds the opens whose clients have lost their SMB connection. One user has at most three
+	// quarters of them. Above a bound the oldest opens of a connection are closed with it. Default
+	// 16384.
+	Orphans int
 	// Registrations bounds the registered files of all connections together. One user has at most
 	// three quarters of them. A further REGISTER is refused. Default 65536.
 	Registrations int
@@ -177,6 +186,9 @@ type Limits struct {
 	Workers int
 }
 
+// DefaultDurableTimeout is the default of Config.DurableTimeout.
+const DefaultDurableTimeout = smbserver.DefaultDurableTimeout
+
 // Defaults of fields of Limits, for programs with flags for them. SMBMemory, MaxRecvBufferSize and
 // ReadBufferBytes are in bytes.
 const (
@@ -184,6 +196,7 @@ const (
 	DefaultSMBMemory         = 256 << 20
 	DefaultConnections       = 1024
 	DefaultUnauthenticated   = 64
+	DefaultOrphans           = smbserver.DefaultMaxOrphans
 	DefaultAuthFailures      = 10
 	DefaultCreditBudget      = 8192
 	DefaultMaxRecvBufferSize = 64 << 10

@@ -119,7 +119,7 @@ func (t *connTable) pass(c *conn) {
 func (t *connTable) find(id [8]byte, user string) *conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c := t.byID[id]; c != nil && c.auth.session.User() == user {
+	if c := t.byID[id]; c != nil && c.auth.lineage.User() == user {
 		return c
 	}
 	return nil

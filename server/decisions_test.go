@@ -58,7 +58,7 @@ func testClientNameHasNoEffect(t *testing.T, on string) {
 	theirs := v.open("theirs", vfs.ReadData, 0, newFakeSession(5))
 	for _, name := range []string{"", "here", "SESSION5", "client\\..\\pipe"} {
 		key := [16]byte{byte(len(name)), 1}
-		out, err := v.e.association.Negotiate(context.Background(), v.sess, negotiateRequest(t, func(r *wire.NegotiateRequest) {
+		out, err := v.e.association.Negotiate(context.Background(), v.sess, v.sess.app, negotiateRequest(t, func(r *wire.NegotiateRequest) {
 			r.ClientName, r.Key = name, key
 		}), 0xFFFF)
 		if err != nil {
@@ -68,7 +68,7 @@ func testClientNameHasNoEffect(t *testing.T, on string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		app := v.sess.ApplicationKey()
+		app := v.sess.app
 		n := &negotiated{
 			clientKey: key, serverKey: resp.Key, authKey: wire.DeriveAuthKey(app[:], key, resp.Key), addr: v.e.fabrics[0].addr,
 		}

@@ -32,7 +32,7 @@
 //
 // # Goroutines
 //
-// An engine has one goroutine for each provider (accepting), one for each SMB session that
+// An engine has one goroutine for each provider (accepting), one for each lineage of SMB sessions that
 // negotiated (waiting for its end), one for each connection (its receive loop), one that looks
 // for stalled connections, one that balances credits, and the workers of two pools. A connection
 // starts a goroutine for each file source that it closes. Server.Close waits for all of them.

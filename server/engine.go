@@ -18,7 +18,7 @@ import (
 	"lwio/vfs"
 )
 
-// engine is the LWIO side of a server. It knows only the sessions of SMB, by its association.
+// engine is the LWIO side of a server. It knows SMB only by the lineages of its association.
 type engine struct {
 	fs          *vfs.FS
 	log         *slog.Logger

@@ -36,7 +36,7 @@ const patience = time.Minute
 
 var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
-// fakeSession stands for an SMB session.
+// fakeSession stands for an SMB session and its lineage.
 type fakeSession struct {
 	id   uint64
 	user string // "" is alice
@@ -55,7 +55,7 @@ func newFakeSession(id uint64) *fakeSession {
 
 func (s *fakeSession) ID() uint64                  { return s.id }
 func (s *fakeSession) User() string                { return cmp.Or(s.user, "alice") }
-func (s *fakeSession) ApplicationKey() [16]byte    { return s.app }
+func (s *fakeSession) Retain()                     {}
 func (s *fakeSession) Done() <-chan struct{}       { return s.done }
 func (s *fakeSession) LoggedOff() bool             { return s.left }
 func (s *fakeSession) Limiter() *ratelimit.Limiter { return s.pace }
@@ -210,7 +210,7 @@ func (v *env) renegotiate(sess *fakeSession, n *negotiated, names ...string) {
 	if err != nil {
 		v.t.Fatal(err)
 	}
-	out, err := v.e.association.Negotiate(context.Background(), sess, msg, 0xFFFF)
+	out, err := v.e.association.Negotiate(context.Background(), sess, sess.app, msg, 0xFFFF)
 	if err != nil {
 		v.t.Fatal(err)
 	}

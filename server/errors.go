@@ -17,7 +17,7 @@ var (
 	errCreditStall  = errors.New("the client does not answer a change of its credits")
 	errStalled      = errors.New("the client does not receive its answers")
 	errRevokeStall  = errors.New("I/O in flight holds up the close of a file")
-	errSessionEnded = errors.New("the SMB session has ended")
+	errSessionEnded = errors.New("the SMB session has ended for good")
 	errFenced       = errors.New("the client replaced the connection")
 	errClientLeft   = errors.New("the client closed the connection")
 	errLoggedOff    = errors.New("the client logged off")

@@ -43,12 +43,12 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 	q := &fuzzQueue{window: 1000}
 	c := newConn(e, f, nil, slog.New(slog.DiscardHandler), peer{})
 	c.setQueues(nil, q)
-	c.auth.passed, c.auth.session, c.auth.peerWindow, c.auth.peerPage = true, newFakeSession(1), 1000, 512
+	c.auth.passed, c.auth.lineage, c.auth.peerWindow, c.auth.peerPage = true, newFakeSession(1), 1000, 512
 	c.receives.mem = make([]byte, f.layout.total)
 	q.c = c
 	c.credits.grant, c.receives.spare = 4, c.receives.spare[:len(c.receives.spare)-4-f.layout.ahead]
 	c.files.limit = 10
-	c.poolUser = f.buffers.joinUser(c.auth.session.User())
+	c.poolUser = f.buffers.joinUser(c.auth.lineage.User())
 	t.Cleanup(func() {
 		e.close()
 		for _, f := range c.files.removeAll() {
@@ -61,7 +61,7 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 	}
 	for _, options := range []vfs.Options{0, vfs.NoIntermediateBuffering} {
 		o, _, err := fs.Open(vfs.OpenRequest{
-			Share: "s", Path: "f", Access: vfs.ReadData | vfs.WriteData, Options: options, Owner: c.auth.session,
+			Share: "s", Path: "f", Access: vfs.ReadData | vfs.WriteData, Options: options, Owner: c.auth.lineage,
 			ShareMode: vfs.ShareRead | vfs.ShareWrite, Disposition: vfs.OpenIf,
 		})
 		if err != nil {
@@ -72,7 +72,7 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 		}
 		f := &registeredFile{
 			open: o, canRead: true, canWrite: true, unbuffered: options != 0, traffic: new(shareTraffic), jobs: &c.jobs,
-			stopRevoke: func() {}, stopStall: func() {}, sum: e.registered, user: c.auth.session.User(),
+			stopRevoke: func() {}, stopStall: func() {}, sum: e.registered, user: c.auth.lineage.User(),
 		}
 		f.sum.Take(f.user, 1, account.Last)
 		f.join(e, c.fabric.buffers)

@@ -15,7 +15,7 @@ type registrations struct {
 	c *conn
 }
 
-// register answers a REGISTER: it makes an open of the client's SMB session a file of this
+// register answers a REGISTER: it makes an open of the client's lineage a file of this
 // connection. It ignores the flags of the open in the message.
 //
 // Source: [LWIO §File Registration] [OP-50i] [OP-52] [OP-52b] [OP-56] [OP-57] [OP-59] [OP-114] [LWIO claim 10] [LWIO claim 11]
@@ -41,7 +41,7 @@ func (r *registrations) newFile(o *op) (*registeredFile, ntstatus.Status) {
 	if !equal(p.SessionID[:], c.auth.sessionID[:]) {
 		return nil, ntstatus.AccessDenied
 	}
-	open, err := c.engine.fs.ByResumeKey(p.ResumeKey, c.auth.session)
+	open, err := c.engine.fs.ByResumeKey(p.ResumeKey, c.auth.lineage)
 	if err != nil {
 		return nil, final(err)
 	}
@@ -61,7 +61,7 @@ func (r *registrations) newFile(o *op) (*registeredFile, ntstatus.Status) {
 	if open.Acquire() != nil {
 		return nil, ntstatus.ObjectNameNotFound // as for a closed open
 	}
-	if f.sum, f.user = c.engine.registered, c.auth.session.User(); !f.sum.Take(f.user, 1, account.Last) {
+	if f.sum, f.user = c.engine.registered, c.auth.lineage.User(); !f.sum.Take(f.user, 1, account.Last) {
 		open.Release()
 		return nil, ntstatus.TooManyOpenedFiles
 	}
@@ -73,7 +73,11 @@ func (r *registrations) newFile(o *op) (*registeredFile, ntstatus.Status) {
 		return nil, ntstatus.TooManyOpenedFiles
 	}
 	c.engine.count.files.Add(1)
-	f.stopRevoke = open.OnRevoke(func() { r.revoke(f) })
+	stopRevoke, stopMove := open.OnRevoke(func() { r.revoke(f) }), open.OnOwnerChange(func() { r.revoke(f) })
+	f.stopRevoke = func() { stopRevoke(); stopMove() }
+	if open.Owner() != c.auth.lineage {
+		r.revoke(f)
+	}
 	if r.get(f.id) != f {
 		f.stopRevoke()
 		return nil, ntstatus.ObjectNameNotFound
@@ -81,7 +85,7 @@ func (r *registrations) newFile(o *op) (*registeredFile, ntstatus.Status) {
 	return f, ntstatus.Success
 }
 
-// revoke drops a file because SMB closes its open. I/O in flight goes on.
+// revoke drops a file because SMB closes its open, or gives it to another client. I/O in flight goes on.
 //
 // Source: [OP-58] [OP-58b]
 func (r *registrations) revoke(f *registeredFile) {

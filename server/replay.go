@@ -210,7 +210,7 @@ func (c *conn) keepReplay() {
 		return
 	}
 	c.engine.replay.put(replayResults{
-		all: c.replay.all(), id: c.auth.sessionID, user: c.auth.session.User(), next: c.replay.next, expires: expires,
+		all: c.replay.all(), id: c.auth.sessionID, user: c.auth.lineage.User(), next: c.replay.next, expires: expires,
 	})
 }
 

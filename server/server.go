@@ -40,6 +40,7 @@ func New(cfg Config) (*Server, error) {
 		FS: cfg.FS, ServerName: cfg.ServerName, Encryption: cfg.Encryption, Lookup: cfg.Lookup, Logger: cfg.Logger,
 		Kerberos: cfg.Kerberos, RequireKerberos: cfg.RequireKerberos,
 		MaxConnections: cfg.Limits.SMBConnections, MaxUserConnections: ofUser, AuthFailures: cfg.Limits.AuthFailures,
+		DurableTimeout: cfg.DurableTimeout, MaxOrphans: cfg.Limits.Orphans,
 		RequestRate: cfg.Limits.RequestRate, ByteRate: cfg.Limits.ByteRate, ByteBurst: cfg.Limits.ByteBurst, Memory: cfg.Limits.SMBMemory,
 	}
 	if len(cfg.Providers) > 0 {
@@ -61,7 +62,7 @@ type pipe struct{ a *association.Association }
 
 // Transact answers a NEGOTIATE.
 func (p pipe) Transact(ctx context.Context, s *smbserver.Session, request []byte, maxOutput int) ([]byte, error) {
-	return p.a.Negotiate(ctx, s, request, maxOutput)
+	return p.a.Negotiate(ctx, s.Lineage(), s.ApplicationKey(), request, maxOutput)
 }
 
 // Serve serves SMB on l, and LWIO at Config.RDMAListen, or on the address of l, on a free port of
@@ -173,6 +174,8 @@ func (s *Server) Stats() Stats {
 	st.SMBConnections, st.Sessions = smb.Connections, smb.Sessions
 	st.SMBAuthFailures, st.SMBAuthLimited, st.BadSignatures = smb.AuthFailures, smb.AuthLimited, smb.BadSignatures
 	st.SMBAccepted, st.SMBRefused = smb.Accepted, smb.Refused
+	st.Suspended, st.Orphans = smb.Suspended, smb.Orphans
+	st.Resumed, st.Reclaimed, st.OrphansExpired, st.OrphansRefused = smb.Resumed, smb.Reclaimed, smb.Expired, smb.OrphansRefused
 	st.SMBReads, st.SMBWrites = Count{smb.Reads, smb.ReadBytes}, Count{smb.Writes, smb.WrittenBytes}
 	st.Throttled += smb.Slowed
 	st.SMBMemory, st.MaxSMBMemory = smb.Memory, s.cfg.Limits.SMBMemory

@@ -17,6 +17,13 @@ type Stats struct {
 	// SMBAccepted and SMBRefused count SMB connections. A connection that was evicted later
 	// counts as accepted.
 	SMBAccepted, SMBRefused uint64
+	// Suspended is the number of SMB sessions whose clients have lost the connection and are awaited,
+	// and Orphans the number of their opens.
+	Suspended, Orphans int
+	// Resumed counts the sessions that continued a suspended one, and Reclaimed the orphans that their
+	// clients have taken over. OrphansExpired counts the orphans whose time ended, and OrphansRefused
+	// the opens that were closed with their connection because of Limits.Orphans.
+	Resumed, Reclaimed, OrphansExpired, OrphansRefused uint64
 	// SMBReads and SMBWrites count the I/O over SMB.
 	SMBReads, SMBWrites Count
 	// OpenFiles is the number of open files, over SMB and LWIO together, at most MaxOpenFiles.

@@ -17,7 +17,7 @@ type Sum struct {
 // Sums returns the charged resources. Connections count from the logon, or AUTH, of their user.
 func (s *Server) Sums() []Sum {
 	e := s.engine
-	messages, sessions := s.smb.Usage()
+	messages, sessions, orphans := s.smb.Usage()
 	opens, locks := s.cfg.FS.Usage()
 	unit := int64(e.limits.MaxRecvBufferSize)
 	writes := e.credits.sum.Usage()
@@ -32,6 +32,7 @@ func (s *Server) Sums() []Sum {
 		{"rdma_read_memory_bytes", e.readUsage()},
 		{"registrations", e.registered.Usage()},
 		{"open_files", opens},
+		{"orphaned_opens", orphans},
 		{"locks", locks},
 	}
 }

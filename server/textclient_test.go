@@ -93,7 +93,7 @@ func connectText(t *testing.T, v *env, on string) *textClient {
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := v.e.association.Negotiate(context.Background(), v.sess, request, 0xFFFF)
+	response, err := v.e.association.Negotiate(context.Background(), v.sess, v.sess.app, request, 0xFFFF)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -281,7 +281,7 @@ func (s *Server) Connections() []ConnectionStats {
 
 func (c *conn) stats() ConnectionStats {
 	return ConnectionStats{
-		ID: c.entry.number, Provider: c.fabric.name, Client: legible(c.peer.name), User: legible(c.auth.session.User()), Since: c.auth.since,
+		ID: c.entry.number, Provider: c.fabric.name, Client: legible(c.peer.name), User: legible(c.auth.lineage.User()), Since: c.auth.since,
 		Files: c.files.len(), Pending: int(c.send.wakeups.pending.Load()), Credits: c.credits.granted(), Traffic: c.traffic.snapshot(),
 		ReadLatency: c.traffic.reads.snapshot(), WriteLatency: c.traffic.writes.snapshot(),
 	}

@@ -64,7 +64,7 @@ func TestTallyCountsReadsOfSeveralFiles(t *testing.T) {
 // Statistics are UTF-8, even if the address of a client or the name of a share is not; different
 // names stay different.
 func TestStatisticsAreUTF8(t *testing.T) {
-	c := &conn{fabric: &fabric{name: "shm"}, auth: authenticator{session: newFakeSession(1)}}
+	c := &conn{fabric: &fabric{name: "shm"}, auth: authenticator{lineage: newFakeSession(1)}}
 	seen := make(map[string]bool)
 	for _, peer := range []string{"127.0.0.1:1", "6295e134/\xff\xfe", "6295e134/\xff\xff", "\xc3"} {
 		c.peer.name = peer

@@ -13,7 +13,7 @@ import (
 // limitOptions are the flags of serve that bound the resources of clients.
 type limitOptions struct {
 	smbConnections, connections, unauthenticated, files int
-	requestRate, authFailures, userConnections          int
+	requestRate, authFailures, userConnections, orphans int
 	smbMemory, readMemory, writeMemory                  string
 	byteRate, byteBurst                                 string
 }
@@ -25,6 +25,7 @@ func (o *limitOptions) register(cmd *cobra.Command) {
 	f.IntVar(&o.connections, "connections", 0, fmt.Sprintf("limit of RDMA connections (default %d%s)", server.DefaultConnections, few))
 	f.IntVar(&o.unauthenticated, "unauthenticated", server.DefaultUnauthenticated, "limit of RDMA connections before authentication; a further one evicts another")
 	f.IntVar(&o.files, "files", 0, fmt.Sprintf("limit of open files; one user may have three quarters of it (default %d%s)", vfs.DefaultMaxOpens, few))
+	f.IntVar(&o.orphans, "orphans", server.DefaultOrphans, "limit of open files whose clients have lost the connection; one user may have three quarters of it")
 	f.StringVar(&o.smbMemory, "smb-memory", bench.FormatSize(server.DefaultSMBMemory), "limit of the memory for SMB messages and sessions, beside 64 KiB for each connection")
 	f.StringVar(&o.readMemory, "read-memory", bench.FormatSize(server.DefaultReadBufferBytes), "limit of the memory of each RDMA provider for reads that are not sent from the page cache directly")
 	f.StringVar(&o.writeMemory, "write-memory", bench.FormatSize(server.DefaultCreditBudget*server.DefaultMaxRecvBufferSize), "limit of the memory for messages of RDMA clients")
@@ -39,14 +40,14 @@ func (o *limitOptions) register(cmd *cobra.Command) {
 func (o *limitOptions) limits() (server.Limits, error) {
 	l := server.Limits{
 		SMBConnections: o.smbConnections, Connections: o.connections, Unauthenticated: o.unauthenticated,
-		RequestRate: o.requestRate, AuthFailures: o.authFailures, ConnectionsPerUser: o.userConnections,
+		RequestRate: o.requestRate, AuthFailures: o.authFailures, ConnectionsPerUser: o.userConnections, Orphans: o.orphans,
 	}
 	for _, n := range []struct {
 		flag  string
 		value int
 	}{
 		{"smb-connections", o.smbConnections}, {"connections", o.connections}, {"unauthenticated", o.unauthenticated},
-		{"files", o.files}, {"request-rate", o.requestRate}, {"user-connections", o.userConnections},
+		{"files", o.files}, {"request-rate", o.requestRate}, {"user-connections", o.userConnections}, {"orphans", o.orphans},
 	} {
 		if n.value < 0 {
 			return l, usagef("--%s %d: it must not be negative", n.flag, n.value)

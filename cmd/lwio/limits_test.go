@@ -18,18 +18,20 @@ func TestLimitFlagsReachTheServer(t *testing.T) {
 	}{
 		{"", server.Limits{
 			Unauthenticated: server.DefaultUnauthenticated, SMBMemory: 256 << 20, ReadBufferBytes: 64 << 20,
-			CreditBudget: server.DefaultCreditBudget, AuthFailures: 10,
+			CreditBudget: server.DefaultCreditBudget, AuthFailures: 10, Orphans: server.DefaultOrphans,
 		}, ""},
 		{
-			"--smb-connections 1 --connections 2 --unauthenticated 3 --smb-memory 16m --read-memory 8m --write-memory 1m --request-rate 200 --auth-failures -1 --byte-rate 100m --byte-burst 1m --user-connections 5",
+			"--smb-connections 1 --connections 2 --unauthenticated 3 --smb-memory 16m --read-memory 8m --write-memory 1m --request-rate 200 --auth-failures -1 --byte-rate 100m --byte-burst 1m --user-connections 5 --orphans 6",
 			server.Limits{
 				SMBConnections: 1, Connections: 2, Unauthenticated: 3, SMBMemory: 16 << 20, ReadBufferBytes: 8 << 20, CreditBudget: 16,
 				RequestRate: 200, AuthFailures: -1, ByteRate: 100 << 20, ByteBurst: 1 << 20, ConnectionsPerUser: 5,
+				Orphans: 6,
 			}, "",
 		},
 		{"--connections -1", server.Limits{}, "--connections"},
 		{"--user-connections -1", server.Limits{}, "--user-connections"},
 		{"--byte-rate fast", server.Limits{}, "--byte-rate"},
+		{"--orphans -1", server.Limits{}, "--orphans"},
 		{"--files -1", server.Limits{}, "--files"},
 		{"--smb-memory much", server.Limits{}, "--smb-memory"},
 		{"--write-memory 0", server.Limits{}, "--write-memory"},
@@ -41,7 +43,7 @@ func TestLimitFlagsReachTheServer(t *testing.T) {
 			"--write-memory 64k --read-memory 2m --smb-memory 4352k --byte-rate 1m",
 			server.Limits{
 				Unauthenticated: server.DefaultUnauthenticated, SMBMemory: 4352 << 10, ReadBufferBytes: 2 << 20, CreditBudget: 1,
-				AuthFailures: 10, ByteRate: 1 << 20,
+				AuthFailures: 10, ByteRate: 1 << 20, Orphans: server.DefaultOrphans,
 			}, "",
 		},
 	} {

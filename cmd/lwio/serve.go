@@ -40,6 +40,7 @@ type serveOptions struct {
 	metrics    string
 	config     string
 	audit      string
+	durable    time.Duration // --durable-timeout
 	kerberos   kerberosOptions
 	limits     limitOptions
 	// given reports whether the command line has a flag.
@@ -84,6 +85,7 @@ opens the file of the audit log again. Files with passwords or hashes must have 
 	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics; it shows names of users and addresses of clients, without a password")
 	f.StringVar(&o.config, "config", "", "file in TOML with shares, users, rights and values of flags")
 	f.StringVar(&o.audit, "audit", "", "file for the audit log, in JSON: logons, refusals, opens and changes of files; '-' is the standard error")
+	f.DurationVar(&o.durable, "durable-timeout", server.DefaultDurableTimeout, "most time for which open files and locks wait for a client that has lost the connection; 0 means that they end with it")
 	o.kerberos.register(cmd)
 	o.limits.register(cmd)
 	return cmd
@@ -193,7 +195,13 @@ func (o *serveOptions) readConfig() (*config.File, error) {
 
 // serverConfig returns the configuration of the server, without files, users and log.
 func (o *serveOptions) serverConfig(all []rdma.Provider) (cfg server.Config, err error) {
-	cfg.AllowMD5 = o.allowMD5
+	cfg.AllowMD5, cfg.DurableTimeout = o.allowMD5, o.durable
+	switch {
+	case o.durable < 0:
+		return cfg, usagef("--durable-timeout %v: it must not be negative", o.durable)
+	case o.durable == 0:
+		cfg.DurableTimeout = -1
+	}
 	if cfg.Limits, err = o.limits.limits(); err != nil {
 		return cfg, err
 	}

@@ -28,6 +28,8 @@ const (
 	DefaultFailureDelay    = 200 * time.Millisecond
 	DefaultAuthFailures    = 10
 	DefaultRenewalTime     = time.Minute
+	DefaultDurableTimeout  = 5 * time.Minute
+	DefaultMaxOrphans      = 16384
 
 	// MinMemory is the least Config.Memory, in bytes, with the default MaxTransferSize.
 	MinMemory = minMessages * (DefaultMaxTransferSize + transferSlack)
@@ -93,6 +95,10 @@ type Config struct {
 	// connects and opens of each connection. Defaults 64, 256, 16384. While no session is
 	// authenticated, two may authenticate at a time.
 	MaxSessions, MaxTrees, MaxOpens int
+	// MaxOrphans bounds the orphans: the durable opens whose clients have lost their connection. One
+	// user has at most three quarters of them. Above a bound the oldest opens of a lost connection
+	// are closed with it. Default 16384.
+	MaxOrphans int
 	// MaxWorkers bounds the messages of a connection that are served concurrently. Default
 	// 32.
 	MaxWorkers int
@@ -134,6 +140,10 @@ type Config struct {
 	// RenewalTime is the time that a client has to authenticate again after the end of its ticket.
 	// Without that the session ends. Default 1 min.
 	RenewalTime time.Duration
+	// DurableTimeout bounds the time for which a durable open is kept for a client that has lost
+	// its connection. The client asks for a time, or gets 60 s if it does not. Default 5 min; negative
+	// for no durable opens.
+	DurableTimeout time.Duration
 	// StallTimeout bounds the time from the first byte of a message to its last, and the
 	// time in which the client takes a response, for each MiB begun. Default 30 s.
 	StallTimeout time.Duration
@@ -151,6 +161,7 @@ func (c Config) withDefaults() Config {
 		{&c.MaxSessions, DefaultMaxSessions},
 		{&c.MaxTrees, DefaultMaxTrees},
 		{&c.MaxOpens, DefaultMaxOpens},
+		{&c.MaxOrphans, DefaultMaxOrphans},
 		{&c.MaxWorkers, DefaultMaxWorkers},
 		{&c.MaxWaits, DefaultMaxWaits},
 		{&c.MaxCredits, DefaultMaxCredits},
@@ -180,6 +191,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.RenewalTime <= 0 {
 		c.RenewalTime = DefaultRenewalTime
+	}
+	if c.DurableTimeout == 0 {
+		c.DurableTimeout = DefaultDurableTimeout
 	}
 	if c.StallTimeout <= 0 {
 		c.StallTimeout = DefaultStallTimeout

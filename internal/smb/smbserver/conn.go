@@ -195,11 +195,11 @@ func (c *conn) write(s *Session, parts ...*smbbuf.Buffer) {
 	}
 }
 
-// teardown ends all sessions. The last goroutine of the connection calls it.
+// teardown ends all sessions, as lost ones. The last goroutine of the connection calls it.
 func (c *conn) teardown() {
 	c.cut(errServerClosed) // a drained connection is not cut yet
 	for _, s := range c.sessions.stop() {
-		s.end()
+		s.suspend()
 	}
 	cause := context.Cause(c.ctx)
 	switch {

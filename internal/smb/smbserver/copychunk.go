@@ -32,7 +32,7 @@ func copyChunks(r *request, o *open, q *smbwire.IoctlRequest) ([]byte, ntstatus.
 	if err != nil || q.MaxOutputResponse < smbwire.CopyChunkResponseSize {
 		return nil, ntstatus.InvalidParameter
 	}
-	source, err := r.conn.srv.cfg.FS.ByResumeKey(in.SourceKey, r.session)
+	source, err := r.conn.srv.cfg.FS.ByResumeKey(in.SourceKey, r.session.lineage)
 	if err != nil {
 		return nil, statusOf(err)
 	}

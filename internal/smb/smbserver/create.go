@@ -42,24 +42,43 @@ func handleCreate(r *request, q smbwire.CreateRequest) ntstatus.Status {
 	if st := refuseContexts(q.Contexts); st != ntstatus.Success {
 		return st
 	}
+	asked, st := r.durableContexts(q.Contexts)
+	switch {
+	case st != ntstatus.Success:
+		return st
+	case asked.reconnect != nil:
+		return reclaim(r, asked.reconnect, &q)
+	}
 	path, ok := fromWire(name)
 	if !ok {
 		return ntstatus.ObjectNameInvalid
 	}
+	if asked.request != nil {
+		return createDurable(r, path, &q, asked.request)
+	}
+	return createFile(r, path, &q, nil)
+}
+
+// createFile opens a file or directory. d is the durable open that the client asks for, or nil. A
+// directory is never one.
+func createFile(r *request, path string, q *smbwire.CreateRequest, d *durable) ntstatus.Status {
 	file, action, err := r.conn.srv.cfg.FS.Open(vfs.OpenRequest{
 		Share: r.tree.share.Name, Path: path,
 		Access: vfs.Access(q.DesiredAccess), ShareMode: vfs.ShareMode(q.ShareAccess),
 		Disposition: vfs.Disposition(q.CreateDisposition), Options: vfs.Options(q.CreateOptions),
-		Attributes: q.FileAttributes, Owner: r.session, User: r.session.user,
+		Attributes: q.FileAttributes, Owner: r.session.lineage, User: r.session.user,
 	})
-	r.auditOpen(path, &q, file, action, err)
+	r.auditOpen(path, q, file, action, err)
 	if err != nil {
 		return statusOf(err)
 	}
 	info, err := file.Stat()
 	if err == nil {
-		o := &open{tree: r.tree, file: file}
-		st := r.session.add(o)
+		o := &open{tree: r.tree, file: file, persistent: r.conn.srv.openIDs.Add(1)}
+		if d != nil && !file.IsDir() {
+			r.conn.srv.lineages.grant(d, r.session, o, action)
+		}
+		st := r.session.handles.add(o, o.persistent)
 		if st == ntstatus.Success {
 			fileCreated(r, o, uint32(action), &info, q.Contexts)
 			return ntstatus.Success
@@ -78,16 +97,16 @@ func fromWire(name string) (path string, ok bool) {
 	return strings.ReplaceAll(name, `\`, "/"), true
 }
 
-// refuseContexts refuses the contexts that must not be ignored: they ask for an open, a
-// version or attributes that do not exist.
+// refuseContexts refuses the contexts that must not be ignored: they ask for a version or attributes
+// that do not exist.
 //
-// Source: [MS-SMB2 3.3.5.9.1], [MS-SMB2 3.3.5.9.4], [MS-SMB2 3.3.5.9.7]
+// Source: [MS-SMB2 3.3.5.9.1], [MS-SMB2 3.3.5.9.4]
 func refuseContexts(list []smbwire.CreateContext) ntstatus.Status {
 	for _, x := range list {
 		switch x.Name {
 		case smbwire.CreateContextExtendedAttribute:
 			return ntstatus.EAsNotSupported
-		case smbwire.CreateContextDurableReconnect, smbwire.CreateContextDurableV2Connect, smbwire.CreateContextTimewarp:
+		case smbwire.CreateContextTimewarp:
 			return ntstatus.ObjectNameNotFound
 		}
 	}
@@ -99,7 +118,7 @@ func refuseContexts(list []smbwire.CreateContext) ntstatus.Status {
 //
 // Source: [MS-SMB2 2.2.14]
 func created(r *request, o *open, resp *smbwire.CreateResponse, size int) {
-	resp.FileID = smbwire.FileID{Persistent: o.id, Volatile: o.id}
+	resp.FileID = smbwire.FileID{Persistent: o.persistent, Volatile: o.id}
 	r.compound.setFile(resp.FileID)
 	r.resp.set(resp.AppendTo(r.resp.begin(size)))
 }
@@ -120,6 +139,11 @@ func fileCreated(r *request, o *open, action uint32, info *vfs.FileInfo, asked [
 		case smbwire.CreateContextQueryOnDiskID:
 			d := smbwire.OnDiskID{FileID: info.ID, VolumeID: info.Device}
 			resp.Contexts = append(resp.Contexts, smbwire.CreateContext{Name: x.Name, Data: d.AppendTo(nil)})
+		case smbwire.CreateContextDurableV2:
+			if o.durable != nil {
+				d := smbwire.DurableResponse{Timeout: uint32(o.durable.timeout.Milliseconds()), Flags: smbwire.DurablePersistent}
+				resp.Contexts = append(resp.Contexts, smbwire.CreateContext{Name: x.Name, Data: d.AppendTo(nil)})
+			}
 		}
 		if len(resp.Contexts) == maxContexts {
 			break

@@ -72,6 +72,7 @@ func (r *request) serve() ntstatus.Status {
 		r.resp.user = r.session.user
 	}
 	if !r.reserve(smallBody) {
+		r.tracker.end()
 		return ntstatus.ConnectionDisconnected
 	}
 	switch st {
@@ -79,6 +80,9 @@ func (r *request) serve() ntstatus.Status {
 		st = r.unlessEnded(cmd.serve(r))
 	case ntstatus.UserSessionDeleted, ntstatus.NetworkNameDeleted:
 		r.compound.lost = true
+	}
+	if !r.parked {
+		r.tracker.end()
 	}
 	r.compound.note(st)
 	return st
@@ -113,6 +117,9 @@ func (r *request) authorize(cmd command) ntstatus.Status {
 	if st := r.authentic(); st != ntstatus.Success {
 		return st
 	}
+	if st := r.enter(); st != ntstatus.Success {
+		return st
+	}
 	if r.session.expiry.passed() && !servedAfterExpiry(code) {
 		return ntstatus.NetworkSessionExpired
 	}
@@ -127,6 +134,22 @@ func (r *request) authorize(cmd command) ntstatus.Status {
 	}
 	if !r.mayUse(r.tree) {
 		return ntstatus.AccessDenied
+	}
+	return ntstatus.Success
+}
+
+// enter counts the request as one in flight of its session, if it changes files, and notes that the
+// client knows the session.
+func (r *request) enter() ntstatus.Status {
+	s := r.session
+	if changesFiles(r.hdr.Command) {
+		r.tracker.ofSession(&s.requests)
+		if !s.valid() {
+			return ntstatus.UserSessionDeleted
+		}
+	}
+	if !s.used.Load() && s.used.CompareAndSwap(false, true) {
+		s.lineage.known(s)
 	}
 	return ntstatus.Success
 }

@@ -4,11 +4,14 @@
 // # Concepts
 //
 //   - A [Server] owns the connections of its listeners, a connection its sessions, a session
-//     its tree connects and opens. A [Session] is the owner of its opens in vfs, by which
-//     LWIO finds and checks them.
+//     its tree connects and handles.
+//   - A [Lineage] is a chain of sessions of one client. It is the owner of their opens in vfs, by
+//     which LWIO finds and checks them. Its durable opens, persistent handles of the protocol,
+//     outlive the connection as orphans, until a session of the client continues the lineage and
+//     reclaims them, or their time ends (lineages.go, durables.go, createdurable.go).
 //   - The server speaks dialects 2.0.2 to 3.1.1. Every message of a session is signed, or
 //     encrypted if the client or the configuration asks for that (encryption.go). The
-//     server refuses oplocks and leases, durable handles, and several channels to a session,
+//     server refuses oplocks and leases, other durable handles, and several channels to a session,
 //     with the status that the specification asks for.
 //   - Named pipes on IPC$ are the [PipeHandler]s of the configuration: one message in, one
 //     message out. The pipe srvsvc lists the shares (package srvsvc).
@@ -24,7 +27,8 @@
 //
 // # Changes of users and rights
 //
-// Server.Reauthorize ends the sessions of users that Config.Lookup no longer returns. A session
+// Server.Reauthorize ends the sessions, and the suspended lineages, of users that Config.Lookup no longer
+// returns. A session
 // asks Config.Lookup again after it became valid, so a logon and a change that overlap leave no
 // session behind. Rights are checked by vfs alone. audit.go has the audit log.
 //
@@ -37,7 +41,16 @@
 // set-up, cancel, the bookkeeping of message ids) is done before the turn is passed on. A
 // request that waits for a lock or for changes of a directory is parked (parked.go): it has a
 // goroutine of its own, up to Config.MaxWaits of them, until it is granted or cancelled, or
-// its file is closed. Server.Close waits for all of them.
+// its file is closed. Timers end orphans and suspended lineages. Server.Close waits for all of them.
+//
+// # The end of a session
+//
+// A session ends for good by LOGOFF, by Reauthorize, at the end of its ticket, or when a session of
+// another client names it as the previous one (Session.end). A lost connection suspends it
+// (Session.suspend). A session of the same client that continues the lineage retires it
+// (Session.retire): it refuses requests, and waits until those in flight that change files have ended
+// (inflight.go). A durable open with such a request is not reclaimed before the request ends, so
+// nothing of the old connection lands after the new session acts.
 //
 // # Hostile peers
 //
@@ -51,9 +64,9 @@
 // # Locks
 //
 // Mutexes are taken in this order: workers.turn, sessionTable.mu, Server.mu; and watch.beginning,
-// the mutexes of vfs, watch.mu. The mutexes of other components are leaves. No mutex is held
-// during file I/O. Exception: if the connection is lost, its sessions are torn down with
-// workers.turn held.
+// the mutexes of vfs, watch.mu; and lineages.mu, the mutexes of vfs. The mutexes of
+// other components are leaves. No mutex is held during file I/O. Exception: if the
+// connection is lost, its sessions are torn down with workers.turn held.
 //
 // Source: [MS-SMB2 3.3]
 package smbserver

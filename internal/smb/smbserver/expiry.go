@@ -30,6 +30,14 @@ func (e *expiry) set(at time.Time, renewal time.Duration, end func()) {
 	}
 }
 
+// end returns the end, zero for none.
+func (e *expiry) end() time.Time {
+	if at := e.at.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
 // passed reports whether the end has come.
 func (e *expiry) passed() bool {
 	at := e.at.Load()

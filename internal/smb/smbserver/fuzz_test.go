@@ -75,7 +75,8 @@ const fuzzPipeline = 12
 // FuzzRequests sends sequences of requests of an authenticated client. The first byte selects the
 // dialect and the cipher. Each request is a command, a byte of flags and a body. Each message
 // gets as many responses as it has requests, or the connection ends. After the connection the
-// server holds nothing for the client: no memory, no connection of its user, no open and no lock.
+// server holds orphans for the client, and nothing else: no memory, no connection of its user, no other
+// open and no lock. The end of the server ends the orphans.
 // Each input has a new server, so that changes of files (a read-only attribute, say) do not affect
 // the next input.
 func FuzzRequests(f *testing.F) {
@@ -121,6 +122,11 @@ func FuzzRequests(f *testing.F) {
 		{seed(cmdChangeNotify, 26, notifyBody(id, 0, 0, changedAll)), seed(cmdSetInfo, 25, setBody(id, 1, 10, renameInfo("y", true))), seed(cmdClose, 10, closeBody(id, 0))},
 		{seed(cmdChangeNotify, 22, notifyBody(id, 1, 5000, changedNames)), seed(cmdTreeDisconnect, 16, []byte{4, 0, 0, 0}), seed(cmdLogoff, 0, []byte{4, 0, 0, 0})},
 		{seed(cmdIoctl, 1, ioctlBody(id, fsctlCopyChunk, copyInput(make([]byte, 24), chunk{n: 10}), 12)), seed(cmdIoctl, 9, ioctlBody(id, fsctlCopyChunkWrite, make([]byte, 32), 12))},
+		{seed(cmdCreate, 0, persistent(rw("p"), 1, 0).body())},
+		{seed(cmdCreate, 16, persistent(rw("p"), 1, 100).body()), seed(cmdCreate, 24, persistent(rw("p"), 1, 1<<31).body())},
+		{seed(cmdCreate, 4, persistent(rw("p"), 2, 0).body()), seed(cmdTreeDisconnect, 0, []byte{4, 0, 0, 0})},
+		{seed(cmdCreate, 0, persistent(rw("p"), 3, 0).body()), seed(cmdCreate, 0, reclaiming([16]byte{3}, 3).body()), seed(cmdLogoff, 0, []byte{4, 0, 0, 0})},
+		{seed(cmdCreate, 0, persistent(create{access: 1, share: 7, disposition: 1, options: 1}, 4, 0).body())},
 	} {
 		f.Add(append([]byte{byte(i)}, bytes.Join(requests, nil)...))
 		f.Add(append([]byte{byte(i + 1)}, bytes.Join(requests, nil)...))
@@ -136,7 +142,10 @@ func FuzzRequests(f *testing.F) {
 		c.raw.nc.Close()
 		<-c.ended
 		s.wg.Wait()
+		c.wantOrphansOnly(s)
+		s.Close()
 		c.wantNothingHeld(s, allowance)
+		checkNoLineages(t, s.lineages)
 	})
 }
 
@@ -306,7 +315,19 @@ func (c *fuzzClient) exchange(out []byte, due int) bool {
 	return true
 }
 
-// wantNothingHeld checks the sums of a server whose only connection has ended.
+// wantOrphansOnly checks the sums of a server whose only connection has ended.
+func (c *fuzzClient) wantOrphansOnly(s *Server) {
+	t := c.raw.t
+	st, files := s.Stats(), s.cfg.FS.Stats()
+	if memory := s.memory.Held() + s.held.Held(); memory != int64(st.Suspended)*lineageMemory || s.users.Held() != 0 || st.Suspended > 1 {
+		t.Errorf("%d bytes, %d connections of users and %d suspended lineages are left", memory, s.users.Held(), st.Suspended)
+	}
+	if files.Opens != st.Orphans || st.Orphans > 0 && st.Suspended == 0 || files.WaitingLocks != 0 {
+		t.Errorf("%d orphans, %d suspended lineages: %+v", st.Orphans, st.Suspended, files)
+	}
+}
+
+// wantNothingHeld checks the sums of a closed server.
 func (c *fuzzClient) wantNothingHeld(s *Server, a *account.Account) {
 	t := c.raw.t
 	if memory, users := s.memory.Held()+s.held.Held(), s.users.Held(); memory != 0 || users != 0 {

@@ -25,15 +25,17 @@ const handleMemory = 1 << 10
 func (t *tree) isPipe() bool { return t.share == nil }
 
 // open is a file, directory or pipe that a session has open: either file or pipe is set.
-// The persistent and the volatile part of its FileId are equal, since handles do not
-// outlive their connection.
+// The volatile and the persistent part of its FileId are equal, unless a session before has made the
+// open.
 //
 // Source: [MS-SMB2 3.3.1.10]
 type open struct {
-	id   uint64
-	tree *tree
-	file *vfs.Open
-	pipe *pipe
+	id         uint64 // the volatile part of the FileId
+	persistent uint64
+	tree       *tree
+	file       *vfs.Open
+	durable    *durable // nil if the open ends with the connection
+	pipe       *pipe
 
 	search   search        // of a directory
 	watch    watch         // of a directory
@@ -85,18 +87,20 @@ func newHandleTable(maxTrees, maxOpens int) *handleTable {
 	}
 }
 
-// close removes all handles and refuses new ones. The opens stay open.
-func (h *handleTable) close() {
+// close removes all handles and refuses new ones. It returns the opens, which stay open.
+func (h *handleTable) close() (opens []*open) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true
 	for _, o := range h.opens {
+		opens = append(opens, o)
 		h.removeLocked(o)
 	}
 	for _, t := range h.trees {
 		t.memory.Return()
 	}
 	clear(h.trees)
+	return opens
 }
 
 // connect adds a tree connect and gives it its id.
@@ -142,7 +146,7 @@ func (h *handleTable) disconnect(t *tree) (gone []*open) {
 	return gone
 }
 
-// add adds an open under an id. It fails if the session or the tree connect has ended, or
+// add adds an open under a volatile id. It fails if the session or the tree connect has ended, or
 // if there are too many opens.
 func (h *handleTable) add(o *open, id uint64) ntstatus.Status {
 	h.mu.Lock()
@@ -160,7 +164,9 @@ func (h *handleTable) add(o *open, id uint64) ntstatus.Status {
 	if o.pipe != nil {
 		h.pipes++
 	}
-	o.id = id
+	if o.id = id; o.persistent == 0 {
+		o.persistent = id
+	}
 	h.opens[id] = o
 	return ntstatus.Success
 }

@@ -53,7 +53,7 @@ func TestResumeKeyHasTheContextIfItFits(t *testing.T) {
 	if len(out) != 32 || le.Uint32(out[24:]) != 0 {
 		t.Errorf("plain client: %x", out)
 	}
-	o, err := s.cfg.FS.ByResumeKey([24]byte(out), s.session(c.session))
+	o, err := s.cfg.FS.ByResumeKey([24]byte(out), s.session(c.session).Lineage())
 	if err != nil || o.Path() != "f" {
 		t.Errorf("the key leads to %v, %v", o, err)
 	}

@@ -9,9 +9,8 @@ import (
 	"lwio/vfs"
 )
 
-// handleLock serves LOCK: it locks or unlocks byte ranges. Lock sequence numbers mark a
-// repeated request of a resilient or durable handle, or of several channels. The server
-// offers none of these and ignores the numbers.
+// handleLock serves LOCK: it locks or unlocks byte ranges. A repeated request of a durable open, which
+// its sequence number marks, succeeds and does nothing. Sequence numbers of other opens are ignored.
 //
 // Source: [MS-SMB2 3.3.5.14]
 func handleLock(r *request, q smbwire.LockRequest) ntstatus.Status {
@@ -21,13 +20,23 @@ func handleLock(r *request, q smbwire.LockRequest) ntstatus.Status {
 		return st
 	case o.file == nil:
 		return ntstatus.InvalidDeviceRequest
+	case o.durable != nil && o.durable.locks.repeated(&q):
+		return r.resp.empty()
 	case q.Locks[0].Flags&smbwire.LockUnlock != 0:
 		st = unlockRanges(o.file, q.Locks)
 	default:
-		st = lockRanges(r, o.file, q.Locks)
+		st = lockRanges(r, o, &q)
 	}
 	if st != ntstatus.Success {
 		return st
+	}
+	return locked(r, o, &q)
+}
+
+// locked makes the response to a LOCK that is done.
+func locked(r *request, o *open, q *smbwire.LockRequest) ntstatus.Status {
+	if o.durable != nil {
+		o.durable.locks.done(q)
 	}
 	return r.resp.empty()
 }
@@ -51,7 +60,8 @@ func unlockRanges(f *vfs.Open, list []smbwire.LockElement) ntstatus.Status {
 // within a compound.
 //
 // Source: [MS-SMB2 3.3.5.14.2]
-func lockRanges(r *request, f *vfs.Open, list []smbwire.LockElement) ntstatus.Status {
+func lockRanges(r *request, o *open, q *smbwire.LockRequest) ntstatus.Status {
+	list := q.Locks
 	locks := make([]vfs.Lock, len(list))
 	for i, l := range list {
 		waits := l.Flags&smbwire.LockFailImmediately == 0
@@ -68,9 +78,9 @@ func lockRanges(r *request, f *vfs.Open, list []smbwire.LockElement) ntstatus.St
 		}
 	}
 	if list[0].Flags&smbwire.LockFailImmediately == 0 && r.single {
-		return waitForLock(r, f, locks[0])
+		return waitForLock(r, o, q, locks[0])
 	}
-	err := f.TryLock(locks...)
+	err := o.file.TryLock(locks...)
 	if errors.Is(err, ntstatus.LockNotGranted) && list[0].Flags&smbwire.LockFailImmediately == 0 {
 		return ntstatus.InternalError
 	}
@@ -78,19 +88,23 @@ func lockRanges(r *request, f *vfs.Open, list []smbwire.LockElement) ntstatus.St
 }
 
 // waitForLock locks a range. If another open holds it, the client gets an interim response,
-// and a parked goroutine waits for the range and sends the final response.
+// and a parked goroutine waits for the range and sends the final response. The wait ends with the
+// session.
 //
 // Source: [MS-SMB2 3.3.5.14.2], [MS-SMB2 3.3.4.2]
-func waitForLock(r *request, f *vfs.Open, l vfs.Lock) ntstatus.Status {
-	wait, err := f.QueueLock(l)
+func waitForLock(r *request, o *open, q *smbwire.LockRequest, l vfs.Lock) ntstatus.Status {
+	wait, err := o.file.QueueLock(l)
 	if wait == nil {
 		return statusOf(err)
 	}
 	memory, ok := r.hold(smallBody)
 	if ok && r.park(memory, func() ntstatus.Status {
+		if o.durable != nil { // the close of any other open ends the wait
+			defer context.AfterFunc(r.session.ctx, r.waitDone)()
+		}
 		st := statusOf(wait.Wait(r.waitCtx))
 		if st == ntstatus.Success {
-			st = r.resp.empty()
+			st = locked(r, o, q)
 		}
 		return st
 	}) {

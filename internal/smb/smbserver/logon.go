@@ -2,6 +2,7 @@ package smbserver
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -194,14 +195,10 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 	s.signer = smbauth.NewSigner(signing, s.keys.Signing)
 	s.cipher = newSessionCipher(cipher, &s.keys)
 	s.limiter = c.srv.limiterOf(s.user)
-	if previous != 0 && previous != s.id {
-		// First: the session that is replaced no longer counts as a connection of the user.
-		if old := c.srv.session(previous); old != nil && old.valid() && old.user == s.user {
-			old.end()
-		}
-	}
+	// First: a session that ends for this one no longer counts as a connection of the user.
+	resumed := s.succeed(previous)
 	if !c.sessions.establish(s) {
-		s.end()
+		s.suspend()
 		return r.refuseLogon(s.user, s.domain, errUserLimit, false)
 	}
 	s.expires(a.Expires())
@@ -214,7 +211,45 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 	r.resp.signer, r.resp.hash = s.signer, nil
 	s.audit("logon", slog.String("domain", s.domain), slog.String("mechanism", a.Mechanism()), slog.String("dialect", dialectName(dialect)), slog.String("signing", signing.String()), slog.String("cipher", cipher.String()))
 	c.log.Info("smb: logged on", "user", s.user, "domain", s.domain, "mechanism", a.Mechanism(), "dialect", dialectName(dialect), "signing", signing.String(), "cipher", cipher.String())
+	if resumed {
+		s.audit("session resumed", slog.String("previous", fmt.Sprintf("%016x", previous)))
+		c.log.Info("smb: session resumed", "user", s.user, "previous", previous)
+	}
 	return ntstatus.Success
+}
+
+// succeed gives the session a lineage. If the client names a previous session, the session continues the
+// lineage of that session, else it begins a new one. It reports whether the session continues a lineage. A previous session of another
+// client, or without durable opens, is replaced: its lineage ends.
+//
+// Source: [MS-SMB2 3.3.5.5.3], [OP-42], [OP-112]
+func (s *Session) succeed(previous uint64) (resumed bool) {
+	t, client := s.conn.srv.lineages, s.conn.agreed.client.GUID
+	for previous != 0 {
+		l, current, continued := t.find(previous, s.user, client)
+		switch {
+		case l == nil:
+			previous = 0
+			continue
+		case continued && current != nil:
+			current.retire()
+		case continued:
+			select {
+			case <-t.left(l):
+			case <-s.ctx.Done():
+			}
+		case !continued && current != nil:
+			current.end()
+		case !continued:
+			l.end()
+		}
+		if continued && t.attach(l, s) {
+			s.lineage = l
+			return true
+		}
+	}
+	s.lineage = t.begin(s, client)
+	return false
 }
 
 // renewed confirms a valid session after another authentication, which keeps its user and its keys.

@@ -28,6 +28,7 @@ type agreement struct {
 	caps        uint32
 	maxTransfer uint32 // of a read, write or transaction, in bytes
 	multiCredit bool
+	durable     bool // opens of the client can outlive the connection
 	algorithms
 }
 
@@ -47,6 +48,9 @@ func newAgreement(cfg *Config, dialect uint16, alg algorithms) agreement {
 	}
 	if alg.cipher != smbauth.NoCipher && dialect < smbwire.Dialect311 {
 		a.caps |= smbwire.CapEncryption
+	}
+	if a.durable = dialect >= smbwire.Dialect300 && cfg.DurableTimeout >= 0; a.durable {
+		a.caps |= smbwire.CapPersistentHandles
 	}
 	return a
 }

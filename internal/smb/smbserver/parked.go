@@ -69,7 +69,9 @@ func (r *request) park(memory heldMemory, wait func() ntstatus.Status) bool {
 		defer memory.give()
 		defer r.waitDone()
 		r.interim()
-		r.resp.finish(wait(), false)
+		st := wait()
+		r.tracker.end()
+		r.resp.finish(st, false)
 		r.conn.write(r.encrypted, r.resp.out)
 	})
 	if !r.parked {

@@ -73,6 +73,8 @@ type raw struct {
 	out    *smbauth.Encrypter
 	in     *smbauth.Decrypter
 	plain  bool // do not encrypt: sign
+
+	guid byte // of the client; 0 for that of negotiateBody
 }
 
 // reply is one response of a message.
@@ -137,6 +139,7 @@ func testServer(t testing.TB, change func(*Config)) (s *Server, addr, dir string
 		if bytes, users := s.memory.Held()+s.held.Held(), s.users.Held(); bytes != 0 || users != 0 {
 			t.Errorf("%d bytes and %d connections of users are left", bytes, users)
 		}
+		checkNoLineages(t, s.lineages)
 	})
 	return s, l.Addr().String(), filepath.Clean(dir)
 }
@@ -149,6 +152,13 @@ func lookupTest(_, user string) (string, [16]byte, bool) {
 		}
 	}
 	return "", [16]byte{}, false
+}
+
+// session returns the session with an id, or nil.
+func (s *Server) session(id uint64) *Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[id]
 }
 
 // encrypted connects, negotiates a dialect and a cipher, logs alice on, and encrypts all
@@ -383,7 +393,11 @@ func (c *raw) wantCut() {
 // mustNegotiate offers one dialect.
 func (c *raw) mustNegotiate(dialect uint16) reply {
 	c.t.Helper()
-	m := c.message(cmdNegotiate, offerCiphers(negotiateBody(dialect), dialect, c.offer))
+	body := negotiateBody(dialect)
+	if c.guid != 0 {
+		body[12] = c.guid
+	}
+	m := c.message(cmdNegotiate, offerCiphers(body, dialect, c.offer))
 	c.preauth.Update(m)
 	c.send(m)
 	r := c.recv()[0]

@@ -7,16 +7,22 @@ import (
 )
 
 // Reauthorize ends the sessions whose user Config.Lookup no longer returns, or returns with
-// another password. A logon by Kerberos does not depend on the password: the KDC decides about its
-// tickets, and the session ends with its ticket. Reauthorize ends the sessions together, and
-// returns their number when their opens are closed. A logon that began before the change, and ends
-// after it, fails. The caller changes the results of Config.Lookup first.
+// another password, and suspended lineages likewise. A logon by Kerberos does not depend on the
+// password: the KDC decides about its tickets, and the session ends with its ticket. Reauthorize ends
+// all of them together, and returns their number when their opens are closed. A logon that began
+// before the change, and ends after it, fails. The caller changes the results of Config.Lookup first.
 func (s *Server) Reauthorize() (ended int) {
 	var ending sync.WaitGroup
 	for _, ss := range s.validSessions() {
 		if !ss.current() {
 			ended++
 			ending.Go(ss.end)
+		}
+	}
+	for l, e := range s.lineages.suspended() {
+		if !s.accepts(l.user, e.domain, e.proof) {
+			ended++
+			ending.Go(l.end)
 		}
 	}
 	ending.Wait()
@@ -56,6 +62,11 @@ func (s *Session) current() bool {
 	if proven == nil {
 		return true // confirm looks when the proof is stored
 	}
-	name, ntHash, ok := s.conn.srv.cfg.Lookup(s.domain, s.user)
-	return ok && name == s.user && (proven.byTicket || ntHash == proven.ntHash)
+	return s.conn.srv.accepts(s.user, s.domain, *proven)
+}
+
+// accepts reports whether a user still exists, with the password of a logon by password.
+func (s *Server) accepts(user, domain string, proven proof) bool {
+	name, ntHash, ok := s.cfg.Lookup(domain, user)
+	return ok && name == user && (proven.byTicket || ntHash == proven.ntHash)
 }

@@ -35,6 +35,7 @@ type request struct {
 
 	session *Session
 	tree    *tree
+	tracker tracker
 	resp    response
 
 	dropped bool // no response: the connection is being cut
@@ -90,8 +91,14 @@ func (r *request) open(id smbwire.FileID) (*open, ntstatus.Status) {
 		}
 	}
 	o := r.session.handles.open(id.Volatile)
-	if o == nil || id.Persistent != o.id || o.tree != r.tree {
+	if o == nil || id.Persistent != o.persistent || o.tree != r.tree {
 		return nil, ntstatus.FileClosed
+	}
+	if o.durable != nil {
+		r.tracker.ofOpen(&o.durable.requests)
+		if r.session.handles.open(id.Volatile) != o { // the session has lost it meanwhile
+			return nil, ntstatus.FileClosed
+		}
 	}
 	r.compound.setFile(id)
 	return o, ntstatus.Success

@@ -33,6 +33,7 @@ type Server struct {
 	users     *account.Sum // connections with an authenticated session
 	memory    *account.Sum // of messages and sessions, beyond the allowances of connections
 	held      *account.Sum // the part of it that parked requests and watches hold
+	lineages  *lineages
 
 	openIDs atomic.Uint64
 
@@ -78,6 +79,13 @@ type Stats struct {
 	// Memory is the memory of messages and sessions in use now, in bytes. Each connection
 	// has an allowance of 48 KiB beside it.
 	Memory int64
+	// Suspended is the number of lineages without a session, and Orphans the number of their
+	// durable opens.
+	Suspended, Orphans int
+	// Resumed counts sessions that continued a lineage, and Reclaimed the orphans that their
+	// clients have taken over. Expired counts the orphans whose time ended, and OrphansRefused the
+	// durable opens that were closed with their connection because there were too many orphans.
+	Resumed, Reclaimed, Expired, OrphansRefused uint64
 }
 
 // New returns a server with a copy of the configuration. The caller calls Serve, and at
@@ -90,14 +98,16 @@ func New(cfg Config) (*Server, error) {
 		return nil, errors.New("smbserver: new: Kerberos is required, but there is none")
 	}
 	cfg = cfg.withDefaults()
+	memory := account.NewSum(cfg.Memory, 0)
 	return &Server{
 		cfg:       cfg,
 		start:     time.Now(),
 		hint:      (&smbauth.AcceptorConfig{Kerberos: cfg.Kerberos, RequireKerberos: cfg.RequireKerberos}).ServerHint(),
 		authLimit: newAuthLimit(cfg.AuthFailures),
 		users:     account.NewSum(int64(cfg.MaxConnections)*int64(cfg.MaxSessions), int64(cfg.MaxUserConnections)),
-		memory:    account.NewSum(cfg.Memory, 0),
+		memory:    memory,
 		held:      account.NewSum(cfg.Memory/heldShare, 0),
+		lineages:  newLineages(&cfg, memory),
 		listeners: make(map[net.Listener]struct{}),
 		sessions:  make(map[uint64]*Session),
 		limiters:  make(map[string]*ratelimit.Limiter),
@@ -251,14 +261,16 @@ func (s *Server) connections() []*conn {
 	return slices.Collect(s.conns.All())
 }
 
-// Close stops accepting, cuts all connections, closes the opens of their sessions, and
+// Close stops accepting, cuts all connections, closes the opens of all clients, orphans included, and
 // waits for all of that. It always returns nil, and may be called again.
 func (s *Server) Close() error {
 	s.stopAccepting()
+	s.lineages.stop()
 	for _, c := range s.connections() {
 		c.cut(errServerClosed)
 	}
 	s.wg.Wait()
+	s.lineages.close()
 	return nil
 }
 
@@ -272,6 +284,7 @@ func (s *Server) Stats() Stats {
 		Writes: s.stats.writes.Load(), WrittenBytes: s.stats.writtenBytes.Load(),
 		Memory: s.memory.Held(),
 	}
+	s.lineages.addTo(&st)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st.Connections = s.conns.Len()
@@ -283,9 +296,9 @@ func (s *Server) Stats() Stats {
 	return st
 }
 
-// Usage returns the charged memory of messages and sessions, and the connections of users.
-func (s *Server) Usage() (memory, connections account.Usage) {
-	return s.memory.Usage(), s.users.Usage()
+// Usage returns the charged memory of messages and sessions, the connections of users, and the orphans.
+func (s *Server) Usage() (memory, connections, orphans account.Usage) {
+	return s.memory.Usage(), s.users.Usage(), s.lineages.orphans.Usage()
 }
 
 // addSession adds a session under a new random id.
@@ -324,11 +337,4 @@ func (s *Server) limiterOf(user string) *ratelimit.Limiter {
 		s.limiters[user] = l
 	}
 	return l
-}
-
-// session returns the session of any connection with an id, or nil.
-func (s *Server) session(id uint64) *Session {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sessions[id]
 }

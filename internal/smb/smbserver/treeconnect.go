@@ -44,6 +44,9 @@ func handleTreeConnect(r *request, q smbwire.TreeConnectRequest) ntstatus.Status
 		}
 		t.share = share
 		resp.ShareType = smbwire.ShareTypeDisk
+		if r.conn.agreed.durable {
+			resp.Capabilities = smbwire.ShareCapContinuousAvailability
+		}
 		if t.requiresEncryption() {
 			resp.ShareFlags |= smbwire.ShareFlagEncryptData
 		}

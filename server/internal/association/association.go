@@ -65,17 +65,18 @@ func (a *Association) ResumeContext() []byte {
 	return b
 }
 
-// Negotiate answers a message on the pipe of an SMB session with at most maxOutput bytes. An error
-// closes the pipe. The name of the client is logged and has no other use. Negotiate first fences
-// the connections of the same session with the same client key.
+// Negotiate answers a message on the pipe of an SMB session of a lineage with at most maxOutput bytes.
+// secret is the application key of the session, zero if it has none. An error closes the pipe. The name
+// of the client is logged and has no other use. Negotiate first fences the connections of the same
+// lineage with the same client key.
 //
-// Source: [LWIO §Network Discovery] [OP-35] [OP-36] [OP-37] [OP-41] [OP-112] [LWIO claim 8]
-func (a *Association) Negotiate(ctx context.Context, sess Session, request []byte, maxOutput int) ([]byte, error) {
+// Source: [LWIO §Network Discovery] [OP-35] [OP-36] [OP-37] [OP-41] [OP-46b] [OP-112] [LWIO claim 8]
+func (a *Association) Negotiate(ctx context.Context, lineage Lineage, secret [16]byte, request []byte, maxOutput int) ([]byte, error) {
 	req, err := wire.DecodeNegotiateRequest(request)
 	if err != nil {
 		return nil, fmt.Errorf("lwio: negotiate: %w", err)
 	}
-	for _, c := range a.keys.fence(sess, req.Key) {
+	for _, c := range a.keys.fence(lineage, req.Key) {
 		c.Fence()
 		select {
 		case <-c.Done():
@@ -83,14 +84,15 @@ func (a *Association) Negotiate(ctx context.Context, sess Session, request []byt
 			return nil, fmt.Errorf("lwio: negotiate: %w", context.Cause(ctx))
 		}
 	}
-	pair, first, err := a.keys.add(sess, req.Key)
+	pair, first, err := a.keys.add(lineage, secret, req.Key)
 	if err != nil {
 		return nil, fmt.Errorf("lwio: negotiate: %w", err)
 	}
-	if first && !a.watch(sess) {
-		a.keys.endSession(sess)
+	if first && !a.watch(lineage) {
+		a.keys.endLineage(lineage)
 		return nil, fmt.Errorf("lwio: negotiate: %w", errClosing)
 	}
+	lineage.Retain()
 	resp := wire.NegotiateResponse{
 		ServerName: a.cfg.ServerName, Key: pair.serverKey, Providers: common(req.Providers, a.cfg.Fabrics()),
 	}
@@ -99,21 +101,23 @@ func (a *Association) Negotiate(ctx context.Context, sess Session, request []byt
 		a.keys.drop(pair)
 		return nil, fmt.Errorf("lwio: negotiate: %w", err)
 	}
-	a.cfg.Logger.Debug("lwio: negotiated", "user", sess.User(), "client", req.ClientName)
+	a.cfg.Logger.Debug("lwio: negotiated", "user", lineage.User(), "client", req.ClientName)
 	return out, nil
 }
 
-// watch ends the keys and the connections of a session when the session ends; false if the server is
+// watch ends the keys and the connections of a lineage when the lineage ends; false if the server is
 // closing.
-func (a *Association) watch(sess Session) bool {
+//
+// Source: [OP-42]
+func (a *Association) watch(lineage Lineage) bool {
 	return a.cfg.Go(func() {
 		select {
-		case <-sess.Done():
+		case <-lineage.Done():
 		case <-a.cfg.Closing:
 		}
-		loggedOff := sess.LoggedOff()
-		for _, c := range a.keys.endSession(sess) {
-			c.EndSession(loggedOff)
+		loggedOff := lineage.LoggedOff()
+		for _, c := range a.keys.endLineage(lineage) {
+			c.EndLineage(loggedOff)
 		}
 	})
 }

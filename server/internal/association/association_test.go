@@ -13,9 +13,10 @@ import (
 	"lwio/internal/wire"
 )
 
-// fakeSession is an SMB session with an application key.
+// fakeSession is an SMB session with an application key, and its lineage.
 type fakeSession struct {
 	app  [16]byte
+	kept bool
 	done chan struct{}
 	left bool
 }
@@ -28,7 +29,7 @@ func newSession() *fakeSession {
 
 func (s *fakeSession) ID() uint64                  { return 1 }
 func (s *fakeSession) User() string                { return "alice" }
-func (s *fakeSession) ApplicationKey() [16]byte    { return s.app }
+func (s *fakeSession) Retain()                     { s.kept = true }
 func (s *fakeSession) Limiter() *ratelimit.Limiter { return nil }
 func (s *fakeSession) Done() <-chan struct{}       { return s.done }
 func (s *fakeSession) LoggedOff() bool             { return s.left }
@@ -49,7 +50,7 @@ func (c *fakeConn) end(cause string) {
 
 func (c *fakeConn) Fence()                { c.end("fenced") }
 func (c *fakeConn) Done() <-chan struct{} { return c.done }
-func (c *fakeConn) EndSession(loggedOff bool) {
+func (c *fakeConn) EndLineage(loggedOff bool) {
 	if loggedOff {
 		c.end("logged off")
 		return
@@ -70,19 +71,19 @@ func newTestAssociation(t *testing.T) *Association {
 }
 
 // negotiate returns the keys of a negotiation.
-func negotiate(t *testing.T, a *Association, sess Session) (clientKey, serverKey [16]byte) {
+func negotiate(t *testing.T, a *Association, sess *fakeSession) (clientKey, serverKey [16]byte) {
 	t.Helper()
 	rand.Read(clientKey[:])
 	return clientKey, negotiateWith(t, a, sess, clientKey)
 }
 
-func negotiateWith(t *testing.T, a *Association, sess Session, clientKey [16]byte) (serverKey [16]byte) {
+func negotiateWith(t *testing.T, a *Association, sess *fakeSession, clientKey [16]byte) (serverKey [16]byte) {
 	t.Helper()
 	msg, err := (&wire.NegotiateRequest{ClientName: "there", Key: clientKey, ResponseLength: 0xFFFF}).AppendTo(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := a.Negotiate(t.Context(), sess, msg, 0xFFFF)
+	out, err := a.Negotiate(t.Context(), sess, sess.app, msg, 0xFFFF)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,14 +156,14 @@ func TestUnusedKeysExpire(t *testing.T) {
 // Source: [OP-42]
 func TestPairsPerSessionAreBounded(t *testing.T) {
 	a, sess := newTestAssociation(t), newSession()
-	for range 3 * pairsPerSession {
+	for range 3 * pairsPerLineage {
 		negotiate(t, a, sess)
 	}
-	if n := len(a.keys.pairs); n != pairsPerSession {
+	if n := len(a.keys.pairs); n != pairsPerLineage {
 		t.Errorf("%d pairs", n)
 	}
 	var first [2][16]byte
-	for i := range pairsPerSession {
+	for i := range pairsPerLineage {
 		client, server := negotiate(t, a, sess)
 		if i == 0 {
 			first = [2][16]byte{client, server}
@@ -179,7 +180,7 @@ func TestPairsPerSessionAreBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := a.Negotiate(t.Context(), sess, msg, 0xFFFF); !errors.Is(err, errTooManyPairs) {
+	if _, err := a.Negotiate(t.Context(), sess, sess.app, msg, 0xFFFF); !errors.Is(err, errTooManyPairs) {
 		t.Errorf("one more: %v", err)
 	}
 	if _, err := check(t, a, sess, first[0], first[1]); err != nil {
@@ -271,8 +272,8 @@ func TestSessionEndEndsConnections(t *testing.T) {
 			if len(conn.causes) != 1 || conn.causes[0] != want {
 				t.Errorf("ended by %q, want %q", conn.causes, want)
 			}
-			if len(a.keys.pairs) != 0 || len(a.keys.bySession) != 0 {
-				t.Errorf("%d pairs of %d sessions are left", len(a.keys.pairs), len(a.keys.bySession))
+			if len(a.keys.pairs) != 0 || len(a.keys.byLineage) != 0 {
+				t.Errorf("%d pairs of %d lineages are left", len(a.keys.pairs), len(a.keys.byLineage))
 			}
 		})
 	}

@@ -15,8 +15,8 @@ type Client struct {
 	header []byte // of the AUTH
 }
 
-// Session returns the SMB session that the client negotiated on.
-func (c *Client) Session() Session { return c.pair.sess }
+// Lineage returns the lineage of the SMB session that the client negotiated on.
+func (c *Client) Lineage() Lineage { return c.pair.lineage }
 
 // Check checks the header and the parameters of an AUTH. binding names the connection on which the AUTH
 // arrived. Check changes no state; Admit does.

@@ -39,7 +39,7 @@ func TestNegotiateWaitsForFencedConnections(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() {
-			_, err := a.Negotiate(ctx, sess, msg, 0xFFFF)
+			_, err := a.Negotiate(ctx, sess, sess.app, msg, 0xFFFF)
 			answered <- err
 		}()
 		synctest.Wait()
@@ -52,7 +52,7 @@ func TestNegotiateWaitsForFencedConnections(t *testing.T) {
 		}
 		negotiate(t, a, sess)
 		go func() {
-			_, err := a.Negotiate(t.Context(), sess, msg, 0xFFFF)
+			_, err := a.Negotiate(t.Context(), sess, sess.app, msg, 0xFFFF)
 			answered <- err
 		}()
 		synctest.Wait()

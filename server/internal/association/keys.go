@@ -16,9 +16,10 @@ import (
 //
 // Source: [LWIO §Network Discovery] [OP-42] [OP-42b]
 type keyPair struct {
-	sess                 Session
+	lineage              Lineage
 	clientKey, serverKey [16]byte
-	// authKey is the key of the keyed signatures; nil if the session has no application key.
+	// authKey is the key of the keyed signatures; nil if the session of the negotiation had no
+	// application key. A later session of the lineage does not change it.
 	authKey []byte
 	name    [sha256.Size]byte // in keyTable.pairs
 	made    time.Time
@@ -31,18 +32,18 @@ type keyPair struct {
 const (
 	// unusedKeyLife is the time for which a pair waits for its first AUTH. [OP-42]
 	unusedKeyLife = 60 * time.Second
-	// pairsPerSession bounds the pairs of one session.
-	pairsPerSession = 16
+	// pairsPerLineage bounds the pairs of one lineage.
+	pairsPerLineage = 16
 )
 
 // Causes of a refusal of AUTH or of a negotiation. They are not sent to the client.
 var (
 	errUnknownKey   = errors.New("unknown key")
 	errPairFull     = errors.New("too many connections with this key")
-	errTooManyPairs = errors.New("too many keys in this session")
+	errTooManyPairs = errors.New("too many keys of this client")
 )
 
-// keyTable holds the pairs of all sessions. Safe for concurrent use.
+// keyTable holds the pairs of all lineages. Safe for concurrent use.
 type keyTable struct {
 	now    func() time.Time
 	limit  int // connections per pair
@@ -50,13 +51,13 @@ type keyTable struct {
 
 	mu        sync.Mutex
 	pairs     map[[sha256.Size]byte]*keyPair // by nameOf(serverKey)
-	bySession map[Session][]*keyPair
+	byLineage map[Lineage][]*keyPair
 }
 
 func newKeyTable(limit int) *keyTable {
 	t := &keyTable{
 		now: time.Now, limit: limit,
-		pairs: make(map[[sha256.Size]byte]*keyPair), bySession: make(map[Session][]*keyPair),
+		pairs: make(map[[sha256.Size]byte]*keyPair), byLineage: make(map[Lineage][]*keyPair),
 	}
 	rand.Read(t.secret[:]) // never fails
 	return t
@@ -71,17 +72,20 @@ func (t *keyTable) nameOf(key [16]byte) [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// add makes a pair for a session. first: the session had none.
-func (t *keyTable) add(sess Session, clientKey [16]byte) (p *keyPair, first bool, err error) {
-	p = &keyPair{sess: sess, clientKey: clientKey, made: t.now(), conns: make(map[Conn]struct{})}
+// add makes a pair for a lineage, whose present session has an application key. first: the lineage had
+// no pair.
+//
+// Source: [OP-46b]
+func (t *keyTable) add(lineage Lineage, secret, clientKey [16]byte) (p *keyPair, first bool, err error) {
+	p = &keyPair{lineage: lineage, clientKey: clientKey, made: t.now(), conns: make(map[Conn]struct{})}
 	rand.Read(p.serverKey[:]) // never fails
-	if app := sess.ApplicationKey(); app != [16]byte{} {
-		p.authKey = wire.DeriveAuthKey(app[:], p.clientKey, p.serverKey)
+	if secret != [16]byte{} {
+		p.authKey = wire.DeriveAuthKey(secret[:], p.clientKey, p.serverKey)
 	}
 	p.name = t.nameOf(p.serverKey)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	list, known := t.bySession[sess]
+	list, known := t.byLineage[lineage]
 	kept := make([]*keyPair, 0, len(list)+1)
 	for _, old := range list {
 		if t.expiredLocked(old) {
@@ -93,13 +97,13 @@ func (t *keyTable) add(sess Session, clientKey [16]byte) (p *keyPair, first bool
 		}
 		kept = append(kept, old)
 	}
-	if len(kept) >= pairsPerSession {
+	if len(kept) >= pairsPerLineage {
 		if kept = t.evictLocked(kept); kept == nil {
 			return nil, false, errTooManyPairs
 		}
 	}
 	t.pairs[p.name] = p
-	t.bySession[sess] = append(kept, p)
+	t.byLineage[lineage] = append(kept, p)
 	return p, !known, nil
 }
 
@@ -168,31 +172,31 @@ func (t *keyTable) leave(p *keyPair, c Conn) {
 	delete(p.conns, c)
 }
 
-// endSession removes the pairs of a session and returns its connections.
+// endLineage removes the pairs of a lineage and returns its connections.
 //
 // Source: [OP-42]
-func (t *keyTable) endSession(sess Session) []Conn {
+func (t *keyTable) endLineage(lineage Lineage) []Conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var conns []Conn
-	for _, p := range t.bySession[sess] {
+	for _, p := range t.byLineage[lineage] {
 		t.dropLocked(p)
 		for c := range p.conns {
 			conns = append(conns, c)
 		}
 	}
-	delete(t.bySession, sess)
+	delete(t.byLineage, lineage)
 	return conns
 }
 
-// fence removes the pairs of a session that have a client key and returns their connections.
+// fence removes the pairs of a lineage that have a client key and returns their connections.
 //
 // Source: [OP-112]
-func (t *keyTable) fence(sess Session, clientKey [16]byte) []Conn {
+func (t *keyTable) fence(lineage Lineage, clientKey [16]byte) []Conn {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var conns []Conn
-	for _, p := range t.bySession[sess] {
+	for _, p := range t.byLineage[lineage] {
 		if !equal(p.clientKey[:], clientKey[:]) {
 			continue
 		}

@@ -2,22 +2,22 @@ package association
 
 import "lwio/internal/ratelimit"
 
-// Session is an SMB session. Its dynamic value is a pointer. It is the vfs owner of the session's
-// opens.
+// Lineage is a chain of SMB sessions of one client, which outlives their connections. Its dynamic value is
+// a pointer. It is the vfs owner of the opens of its sessions.
 //
-// Source: [OP-41] [OP-46b]
-type Session interface {
+// Source: [OP-41] [OP-42]
+type Lineage interface {
+	// ID returns the id of the first session.
 	ID() uint64
 	// User returns the canonical name of the user.
 	User() string
-	// ApplicationKey returns the key of the session for protocols beside SMB; zero if it has
-	// none.
-	ApplicationKey() [16]byte
 	// Limiter bounds the requests and bytes of the user; nil is no bound.
 	Limiter() *ratelimit.Limiter
-	// Done returns a channel that is closed when the session has ended.
+	// Retain keeps the lineage for a time without a session, for its connections.
+	Retain()
+	// Done returns a channel that is closed when the lineage has ended.
 	Done() <-chan struct{}
-	// LoggedOff reports, once Done is closed, whether the client ended the session.
+	// LoggedOff reports, once Done is closed, whether the client ended the lineage.
 	LoggedOff() bool
 }
 
@@ -26,8 +26,8 @@ type Session interface {
 type Conn interface {
 	// Fence ends the connection because its client has replaced it.
 	Fence()
-	// EndSession ends the connection because its SMB session has ended.
-	EndSession(loggedOff bool)
+	// EndLineage ends the connection because its lineage has ended.
+	EndLineage(loggedOff bool)
 	// Done returns a channel that is closed when the connection has released all its resources.
 	Done() <-chan struct{}
 }

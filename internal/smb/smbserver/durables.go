@@ -1,0 +1,183 @@
+package smbserver
+
+import (
+	"log/slog"
+	"time"
+
+	"lwio/internal/account"
+	"lwio/internal/ntstatus"
+	"lwio/vfs"
+)
+
+// granted returns the time of an orphan for a client that asks for a time, zero for the default.
+func (t *lineages) granted(asked time.Duration) time.Duration {
+	if asked == 0 {
+		asked = defaultOrphanTime
+	}
+	return min(asked, t.most)
+}
+
+// reserve enters a durable open that a CREATE is about to make. If the client has one with the same GUID
+// already, reserve returns that.
+//
+// Source: [MS-SMB2 3.3.5.9.10]
+func (t *lineages) reserve(d *durable) (same *durable) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if same = t.byGUID[d.key]; same == nil {
+		t.byGUID[d.key] = d
+	}
+	return same
+}
+
+// withdraw removes a reserved open that was not granted.
+func (t *lineages) withdraw(d *durable) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if d.file == nil {
+		t.removeLocked(d)
+	}
+}
+
+// made reports whether the CREATE of a reserved open is complete.
+func (t *lineages) made(d *durable) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return d.file != nil
+}
+
+// grant completes a reserved open: it is the open o of a session. The close of the file removes it.
+func (t *lineages) grant(d *durable, s *Session, o *open, action vfs.Action) {
+	t.mu.Lock()
+	d.id, d.file, d.action, d.lineage, d.session, d.handle = o.persistent, o.file, action, s.lineage, s, o
+	s.lineage.lasting = true
+	s.lineage.opens[d] = struct{}{}
+	t.opens[d.id] = d
+	t.mu.Unlock()
+	o.durable = d
+	o.file.OnRevoke(func() { t.remove(d) })
+}
+
+// remove removes a durable open.
+func (t *lineages) remove(d *durable) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.removeLocked(d)
+}
+
+// removeLocked is remove. Precondition: mu is held.
+func (t *lineages) removeLocked(d *durable) {
+	if d.over {
+		return
+	}
+	if d.orphaned() {
+		t.adoptLocked(d)
+	}
+	d.over, d.session, d.handle = true, nil, nil
+	if t.byGUID[d.key] == d {
+		delete(t.byGUID, d.key)
+	}
+	if d.lineage != nil {
+		delete(d.lineage.opens, d)
+		delete(t.opens, d.id)
+	}
+}
+
+// orphanLocked makes a durable open an orphan. It reports false if the open is closed, or if there are
+// too many orphans. Precondition: mu is held.
+func (t *lineages) orphanLocked(d *durable) bool {
+	switch {
+	case d.over || d.lineage.over:
+		return false
+	case !t.orphans.Take(d.lineage.user, 1, account.Last):
+		t.count.refused.Add(1)
+		return false
+	}
+	d.session, d.handle, d.until = nil, nil, time.Now().Add(d.timeout)
+	d.file.SetOrphan(true)
+	var timer *time.Timer
+	timer = time.AfterFunc(d.timeout, func() {
+		t.mu.Lock()
+		if d.expiry != timer {
+			t.mu.Unlock()
+			return
+		}
+		t.ending.Add(1)
+		t.removeLocked(d)
+		t.mu.Unlock()
+		defer t.ending.Done()
+		t.count.expired.Add(1)
+		t.audit("orphaned open closed", d.key.user, slog.String("share", d.file.Share().Name), slog.String("path", d.file.Path()))
+		_ = d.file.Close() // vfs logs a failed delete
+	})
+	d.expiry = timer
+	return true
+}
+
+// adoptLocked ends the time of an orphan. Precondition: mu is held.
+func (t *lineages) adoptLocked(d *durable) {
+	d.expiry.Stop()
+	d.expiry = nil
+	t.orphans.Give(d.lineage.user, 1, account.Last)
+	d.file.SetOrphan(false)
+}
+
+// byFileID returns the durable open with a persistent id, nil if there is none.
+func (t *lineages) byFileID(id uint64) *durable {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.opens[id]
+}
+
+// handleOf returns the open under which a session has a durable open, nil if it has not.
+func (t *lineages) handleOf(d *durable, s *Session) *open {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if d.session != s {
+		return nil
+	}
+	return d.handle
+}
+
+// claim gives an orphan to a session, as the open o, when the requests of its last session that change
+// it have ended. The caller adds o to the handles of the session, or calls release.
+//
+// Errors: OBJECT_NAME_NOT_FOUND for an open that is closed, or that a session has; FILE_NOT_AVAILABLE if
+// the requests do not end in time.
+//
+// Source: [MS-SMB2 3.3.5.9.12], [OP-112]
+func (t *lineages) claim(d *durable, s *Session, o *open) ntstatus.Status {
+	t.mu.Lock()
+	if !d.orphaned() || d.lineage.over || s.lineage.over {
+		t.mu.Unlock()
+		return ntstatus.ObjectNameNotFound
+	}
+	t.adoptLocked(d)
+	d.session, d.handle = s, o
+	o.durable, o.file, o.persistent = d, d.file, d.id
+	moved := d.lineage != s.lineage
+	if moved {
+		delete(d.lineage.opens, d)
+		s.lineage.opens[d] = struct{}{}
+		d.lineage, s.lineage.lasting = s.lineage, true
+	}
+	t.mu.Unlock()
+	if moved {
+		d.file.SetOwner(s.lineage)
+	}
+	if !d.requests.wait(drainTime) {
+		t.release(d)
+		return ntstatus.FileNotAvailable
+	}
+	return ntstatus.Success
+}
+
+// release undoes a claim. If the open cannot be an orphan again, it is closed.
+func (t *lineages) release(d *durable) {
+	t.mu.Lock()
+	kept := d.over || !t.stopped && t.orphanLocked(d)
+	t.mu.Unlock()
+	if !kept {
+		_ = d.file.Close() // vfs logs a failed delete
+	}
+}

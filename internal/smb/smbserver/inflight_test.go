@@ -1,0 +1,117 @@
+package smbserver
+
+import (
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"lwio/internal/ntstatus"
+	"lwio/vfs"
+	"lwio/vfs/posix"
+)
+
+// heldWrites is a backend whose writes wait while hold is set.
+type heldWrites struct {
+	vfs.Backend
+	hold *atomic.Pointer[chan struct{}]
+	came chan struct{} // receives when a write begins to wait
+}
+
+func (b heldWrites) Create(path string, how vfs.HandleMode, readOnly bool) (vfs.Handle, error) {
+	h, err := b.Backend.Create(path, how, readOnly)
+	return heldHandle{h, b}, err
+}
+
+type heldHandle struct {
+	vfs.Handle
+	b heldWrites
+}
+
+func (h heldHandle) WriteAt(p []byte, off int64, durable bool) (int, error) {
+	if wait := h.b.hold.Load(); wait != nil {
+		h.b.came <- struct{}{}
+		<-*wait
+	}
+	return h.Handle.WriteAt(p, off, durable)
+}
+
+// A session that continues another one begins when the writes in flight of the other one have ended:
+// nothing of the old connection lands after the new session acts.
+//
+// Source: [OP-112], [MS-SMB2 3.3.5.5.3]
+func TestNewSessionWaitsForRequestsOfOldOne(t *testing.T) {
+	dir := t.TempDir()
+	d, err := posix.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := heldWrites{Backend: d, hold: new(atomic.Pointer[chan struct{}]), came: make(chan struct{}, 1)}
+	s, addr := backendServer(t, b)
+	old := mount(t, addr, "data")
+	id := old.mustCreate(persistent(exclusive("f"), 1, 0))
+	free := make(chan struct{})
+	b.hold.Store(&free)
+	old.send(old.message(cmdWrite, writeBody(id, 0, []byte("old"))))
+	<-b.came
+	var written atomic.Bool
+	next := dial(t, addr)
+	next.mustNegotiate(0x0311)
+	done := make(chan ntstatus.Status, 1)
+	go func() {
+		r := next.setup(testUser, testPassword, old.session)
+		if r.status == ntstatus.Success && !written.Load() {
+			t.Error("the session begins while a write of the old one is in flight")
+		}
+		done <- r.status
+	}()
+	for s.session(old.session).valid() { // until the new session waits
+		time.Sleep(time.Millisecond)
+	}
+	b.hold.Store(nil)
+	written.Store(true)
+	close(free)
+	if st := <-done; st != ntstatus.Success {
+		t.Fatal(st)
+	}
+	next.mustConnect("data")
+	id = next.mustReclaim(id, 1)
+	next.want(ntstatus.Success, cmdWrite, writeBody(id, 0, []byte("new")))
+	if got, err := os.ReadFile(filepath.Join(dir, "f")); string(got) != "new" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	if r := old.recv()[0]; r.status != ntstatus.Success {
+		t.Errorf("the write in flight: %v", r.status)
+	}
+	if r := old.call(cmdWrite, writeBody(id, 0, []byte("late"))); r.status != ntstatus.UserSessionDeleted {
+		t.Errorf("a write of the old session: %v", r.status)
+	}
+}
+
+// A wait ends with the last request, or after its time.
+func TestInFlightWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f inFlight
+		if !f.wait(0) {
+			t.Error("a request without begin")
+		}
+		f.begin()
+		f.begin()
+		start := time.Now()
+		if f.wait(time.Second) || time.Since(start) != time.Second {
+			t.Errorf("a wait for requests in flight ends after %v", time.Since(start))
+		}
+		go func() {
+			time.Sleep(time.Second)
+			f.end()
+			time.Sleep(time.Second)
+			f.end()
+		}()
+		start = time.Now()
+		if !f.wait(time.Minute) || time.Since(start) != 2*time.Second {
+			t.Errorf("the wait ends after %v", time.Since(start))
+		}
+	})
+}
