@@ -186,20 +186,21 @@ func (c Config) withDefaults() Config {
 		named[strings.ToLower(name)] = h
 	}
 	c.Pipes = named
-	if c.AuthTimeout <= 0 {
-		c.AuthTimeout = DefaultAuthTimeout
-	}
-	if c.RenewalTime <= 0 {
-		c.RenewalTime = DefaultRenewalTime
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&c.AuthTimeout, DefaultAuthTimeout},
+		{&c.RenewalTime, DefaultRenewalTime},
+		{&c.StallTimeout, DefaultStallTimeout},
+		{&c.FailureDelay, DefaultFailureDelay},
+	} {
+		if *d.field <= 0 {
+			*d.field = d.value
+		}
 	}
 	if c.DurableTimeout == 0 {
 		c.DurableTimeout = DefaultDurableTimeout
-	}
-	if c.StallTimeout <= 0 {
-		c.StallTimeout = DefaultStallTimeout
-	}
-	if c.FailureDelay <= 0 {
-		c.FailureDelay = DefaultFailureDelay
 	}
 	if c.AuthFailures == 0 {
 		c.AuthFailures = DefaultAuthFailures

@@ -177,7 +177,7 @@ func (t *lineages) lapseLocked(l *Lineage, wait time.Duration) {
 	l.timer = timer
 }
 
-// forgetSuspended returns what a suspended lineage holds.
+// forgetSuspended returns the memory of a suspended lineage.
 func (t *lineages) forgetSuspended(l *Lineage) {
 	t.memory.Give(l.user, lineageMemory, account.Last)
 	t.count.suspended.Add(-1)
