@@ -79,6 +79,7 @@ const (
 	callsOfRound  = 40   // of each client
 	mostTries     = 100  // to connect while connections are cut
 	players       = 4
+	noisePause    = 200 * time.Microsecond
 )
 
 // player is a client that uses registers.
@@ -96,7 +97,8 @@ type player struct {
 
 	c       *lwio.Client
 	f       *lwio.File
-	unknown []int // writes that may still be done, until a sync
+	beside  atomic.Pointer[lwio.File] // f, for noise
+	unknown []int                     // writes that may still be done, until a sync
 }
 
 // connect connects and opens the file.
@@ -112,12 +114,29 @@ func (p *player) connect() error {
 		return errors.Join(err, c.Close())
 	}
 	p.c, p.f = c, f
+	p.beside.Store(f)
 	return nil
+}
+
+// noise reads beside the calls of the player until done ends, so that its connection can be cut while they are
+// in flight.
+func (p *player) noise(done context.Context) {
+	b := make([]byte, 8)
+	for ; done.Err() == nil; time.Sleep(noisePause) {
+		if f := p.beside.Load(); f != nil {
+			_, _ = f.ReadAtContext(done, b, 0) // the connection may be lost
+		}
+	}
 }
 
 // round makes calls at random.
 func (p *player) round(base int) error {
 	p.base = base
+	done, stop := context.WithCancel(context.Background())
+	var noise sync.WaitGroup
+	noise.Go(func() { p.noise(done) })
+	defer noise.Wait()
+	defer stop()
 	for range callsOfRound {
 		for try := 0; p.f == nil; try++ {
 			if err := p.connect(); err != nil && try == mostTries {
@@ -161,6 +180,7 @@ func (p *player) after(err error) error {
 	}
 	_ = p.c.Close() // its session is over
 	p.c, p.f, p.unknown = nil, nil, nil
+	p.beside.Store(nil)
 	p.number += players // the new session is another client
 	return nil
 }
@@ -203,6 +223,9 @@ func (p *player) write(register int) error {
 		p.h.end(i, answer{})
 	case errors.Is(err, lwio.ErrUncertain):
 		p.unknown = append(p.unknown, i)
+		if p.r.IntN(2) == 0 {
+			return p.sync() // nothing is done late after it
+		}
 	default:
 		p.h.refuse(i)
 	}
@@ -295,7 +318,7 @@ func (f sluggishFile) WriteVec(pieces [][]byte, off int64, durable bool) (int, e
 
 func (sluggishFile) delay() {
 	if rand.IntN(8) == 0 {
-		time.Sleep(rand.N(3 * time.Millisecond))
+		time.Sleep(rand.N(20 * time.Millisecond))
 	}
 }
 
@@ -310,9 +333,9 @@ func TestHistoryIsLinearizable(t *testing.T) {
 		rdma, smb float64 // chances of a cut for each request
 		reconnect time.Duration
 	}{
-		{"replay", 0.01, 0, time.Minute},
-		{"uncertain", 0.01, 0, 1},
-		{"sessions", 0.002, 0.05, time.Minute},
+		{"replay", 0.005, 0, time.Minute},
+		{"uncertain", 0.005, 0, 1},
+		{"sessions", 0.001, 0.05, time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

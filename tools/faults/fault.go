@@ -18,8 +18,26 @@ type fault struct {
 	old, new string   // whole lines
 }
 
-// args returns the arguments of go test for the tests of the fault.
-func (f fault) args() []string { return append(slices.Clip(f.flags), f.packages...) }
+// args returns the arguments of go test for the tests of the fault, in the directory of their module.
+func (f fault) args() []string {
+	args := slices.Clip(f.flags)
+	for _, pkg := range f.packages {
+		args = append(args, strings.Replace(pkg, integration, "./", 1))
+	}
+	return args
+}
+
+// integration begins the names of packages of the module with that name. The packages of a fault are of one
+// module.
+const integration = "./integration/"
+
+// module returns the directory of the module of the tests.
+func (f fault) module() string {
+	if strings.HasPrefix(f.packages[0], integration) {
+		return integration
+	}
+	return "."
+}
 
 // parse reads a list of faults. A fault begins with a line "# NAME". The next line is
 // "FILE [FLAG...] [PACKAGE...]": flags of go test begin with "-", and the default package is

@@ -31,6 +31,18 @@ func TestParseReadsFaults(t *testing.T) {
 	}
 }
 
+// Tests of the module integration run in its directory.
+func TestTestsRunInTheirModule(t *testing.T) {
+	for pkg, want := range map[string][2]string{
+		"./server": {".", "-run=X ./server"}, "./integration/survive": {integration, "-run=X ./survive"},
+	} {
+		f := fault{packages: []string{pkg}, flags: []string{"-run=X"}}
+		if got := [2]string{f.module(), strings.Join(f.args(), " ")}; got != want {
+			t.Errorf("%s: %q", pkg, got)
+		}
+	}
+}
+
 func TestParseRefusesWrongLists(t *testing.T) {
 	for _, text := range []string{
 		"server/a.go\n-x\n",

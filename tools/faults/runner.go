@@ -64,15 +64,15 @@ var errNotPassing = errors.New("the tests do not pass without the fault")
 // baseline runs the tests of a fault without the fault, once for each list of arguments. A
 // failure is tried once more.
 func (r *runner) baseline(ctx context.Context, f fault) error {
-	args := strings.Join(f.args(), " ")
+	args := strings.Join(append([]string{f.module()}, f.args()...), " ")
 	if r.checkOnly || r.passing[args] {
 		return nil
 	}
 	begin := time.Now()
-	v, by, err := r.test(ctx, f.args())
+	v, by, err := r.test(ctx, f)
 	if err == nil && v != survived {
 		fmt.Printf("%-8s %6.1fs without a fault: %s: %s\n", v, time.Since(begin).Seconds(), args, by)
-		v, by, err = r.test(ctx, f.args())
+		v, by, err = r.test(ctx, f)
 	}
 	if err == nil && v != survived {
 		err = fmt.Errorf("%w: %s", errNotPassing, by)
@@ -103,7 +103,7 @@ func (r *runner) tryFault(ctx context.Context, f fault) (v verdict, by string, e
 	if r.checkOnly {
 		return survived, "", r.compile(ctx, "./"+filepath.Dir(f.file))
 	}
-	return r.test(ctx, f.args())
+	return r.test(ctx, f)
 }
 
 // compile checks the types of a package and its tests.
@@ -117,13 +117,14 @@ func (r *runner) compile(ctx context.Context, pkg string) error {
 }
 
 // test runs go test until the first failure. by is the test that failed.
-func (r *runner) test(ctx context.Context, args []string) (v verdict, by string, err error) {
+func (r *runner) test(ctx context.Context, f fault) (v verdict, by string, err error) {
+	args := f.args()
 	// The limit of the tests begins after their build, and go test keeps to it by itself.
 	limited, cancel := context.WithTimeout(ctx, 2*r.timeout)
 	defer cancel()
 	cmd := exec.CommandContext(limited, "go",
 		append([]string{"test", "-count=1", "-failfast", "-vet=off", "-timeout", r.timeout.String()}, args...)...)
-	cmd.Dir = r.dir
+	cmd.Dir = filepath.Join(r.dir, f.module())
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // which ends the tests too
 	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.CombinedOutput()
