@@ -67,6 +67,10 @@ type Config struct {
 	// for each open; without one it gets 60 s. Default 5 min; negative for no such opens: then all of
 	// that ends with the SMB connection. [OP-42] [OP-56]
 	DurableTimeout time.Duration
+	// KeepAlive is the time after which TCP ends the SMB connection of a client that does not respond:
+	// to probes of an idle connection, or to data. A client that takes no data for that time counts too.
+	// Default 10 s, at least 1 s; negative for no check. RDMA connections have a check of their provider.
+	KeepAlive time.Duration
 	// Limits bound the resources that clients take.
 	Limits Limits
 	// Logger receives connections, refusals and failures; nil discards them.
@@ -186,8 +190,11 @@ type Limits struct {
 	Workers int
 }
 
-// DefaultDurableTimeout is the default of Config.DurableTimeout.
-const DefaultDurableTimeout = smbserver.DefaultDurableTimeout
+// Defaults of fields of Config, for programs with flags for them.
+const (
+	DefaultDurableTimeout = smbserver.DefaultDurableTimeout
+	DefaultKeepAlive      = smbserver.DefaultKeepAlive
+)
 
 // Defaults of fields of Limits, for programs with flags for them. SMBMemory, MaxRecvBufferSize and
 // ReadBufferBytes are in bytes.

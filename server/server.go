@@ -40,7 +40,7 @@ func New(cfg Config) (*Server, error) {
 		FS: cfg.FS, ServerName: cfg.ServerName, Encryption: cfg.Encryption, Lookup: cfg.Lookup, Logger: cfg.Logger,
 		Kerberos: cfg.Kerberos, RequireKerberos: cfg.RequireKerberos,
 		MaxConnections: cfg.Limits.SMBConnections, MaxUserConnections: ofUser, AuthFailures: cfg.Limits.AuthFailures,
-		DurableTimeout: cfg.DurableTimeout, MaxOrphans: cfg.Limits.Orphans,
+		KeepAlive: cfg.KeepAlive, DurableTimeout: cfg.DurableTimeout, MaxOrphans: cfg.Limits.Orphans,
 		RequestRate: cfg.Limits.RequestRate, ByteRate: cfg.Limits.ByteRate, ByteBurst: cfg.Limits.ByteBurst, Memory: cfg.Limits.SMBMemory,
 	}
 	if len(cfg.Providers) > 0 {

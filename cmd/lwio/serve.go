@@ -41,6 +41,7 @@ type serveOptions struct {
 	config     string
 	audit      string
 	durable    time.Duration // --durable-timeout
+	keepAlive  time.Duration
 	kerberos   kerberosOptions
 	limits     limitOptions
 	// given reports whether the command line has a flag.
@@ -86,6 +87,7 @@ opens the file of the audit log again. Files with passwords or hashes must have 
 	f.StringVar(&o.config, "config", "", "file in TOML with shares, users, rights and values of flags")
 	f.StringVar(&o.audit, "audit", "", "file for the audit log, in JSON: logons, refusals, opens and changes of files; '-' is the standard error")
 	f.DurationVar(&o.durable, "durable-timeout", server.DefaultDurableTimeout, "most time for which open files and locks wait for a client that has lost the connection; 0 means that they end with it")
+	f.DurationVar(&o.keepAlive, "keep-alive", server.DefaultKeepAlive, "time after which the SMB connection of a client that does not respond ends; 0 for no check")
 	o.kerberos.register(cmd)
 	o.limits.register(cmd)
 	return cmd
@@ -195,12 +197,20 @@ func (o *serveOptions) readConfig() (*config.File, error) {
 
 // serverConfig returns the configuration of the server, without files, users and log.
 func (o *serveOptions) serverConfig(all []rdma.Provider) (cfg server.Config, err error) {
-	cfg.AllowMD5, cfg.DurableTimeout = o.allowMD5, o.durable
-	switch {
-	case o.durable < 0:
-		return cfg, usagef("--durable-timeout %v: it must not be negative", o.durable)
-	case o.durable == 0:
-		cfg.DurableTimeout = -1
+	cfg.AllowMD5 = o.allowMD5
+	for _, d := range []struct {
+		flag  string
+		value time.Duration
+		field *time.Duration
+	}{
+		{"durable-timeout", o.durable, &cfg.DurableTimeout}, {"keep-alive", o.keepAlive, &cfg.KeepAlive},
+	} {
+		if *d.field = d.value; d.value < 0 {
+			return cfg, usagef("--%s %v: it must not be negative", d.flag, d.value)
+		}
+		if d.value == 0 {
+			*d.field = -1
+		}
 	}
 	if cfg.Limits, err = o.limits.limits(); err != nil {
 		return cfg, err

@@ -6,6 +6,7 @@ import (
 	"net"
 	"time"
 
+	"lwio/internal/host"
 	"lwio/rdma/internal/softrdma"
 	"lwio/rdma/iwarp/internal/frame"
 )
@@ -63,6 +64,10 @@ type Config struct {
 	// DrainTimeout bounds the end of a connection, during which the last data is
 	// delivered. 0 means 500 ms.
 	DrainTimeout time.Duration
+	// KeepAlive is the time after which TCP ends the connection of a peer that does not respond: to
+	// probes of an idle connection, or to data. A peer that takes no data for that time counts too. 0
+	// means 10 s, at least 1 s; below 0 there is no check.
+	KeepAlive time.Duration
 	// MaxStartups bounds the connections of one listener that have not sent their request
 	// yet, or whose refusal is being sent. A further connection replaces the oldest
 	// connection of the host that has the most. MaxStartups also bounds the refused and abandoned
@@ -96,6 +101,9 @@ func withDefaults(cfg *Config) Config {
 	softrdma.SetDefault(&c.ReplyTimeout, 10*time.Second)
 	softrdma.SetDefault(&c.ReadyTimeout, 10*time.Second)
 	softrdma.SetDefault(&c.DrainTimeout, 500*time.Millisecond)
+	if c.KeepAlive == 0 {
+		c.KeepAlive = 10 * time.Second
+	}
 	softrdma.SetListening(&c.MaxStartups, &c.MaxBacklog, &c.Logger)
 	if c.Dial == nil {
 		c.Dial = dialTCP
@@ -106,15 +114,17 @@ func withDefaults(cfg *Config) Config {
 	return c
 }
 
-// keepAlive makes TCP detect a dead peer of an idle connection within 30 seconds.
+// keepAlive makes TCP end a connection whose peer does not respond.
 //
 // Source: [OP-94g]
-func keepAlive() net.KeepAliveConfig {
-	return net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+func (c *Config) keepAlive(nc net.Conn) {
+	if c.KeepAlive > 0 {
+		host.KeepAlive(nc, c.KeepAlive)
+	}
 }
 
 func dialTCP(ctx context.Context, local, remote *net.TCPAddr) (net.Conn, error) {
-	d := net.Dialer{KeepAliveConfig: keepAlive()}
+	d := net.Dialer{KeepAlive: -1} // Config.keepAlive sets it
 	if local != nil {
 		d.LocalAddr = local
 	}
@@ -122,7 +132,7 @@ func dialTCP(ctx context.Context, local, remote *net.TCPAddr) (net.Conn, error) 
 }
 
 func listenTCP(ctx context.Context, local *net.TCPAddr) (net.Listener, error) {
-	lc := net.ListenConfig{KeepAliveConfig: keepAlive()}
+	lc := net.ListenConfig{KeepAlive: -1} // Config.keepAlive sets it
 	return lc.Listen(ctx, "tcp", local.String())
 }
 

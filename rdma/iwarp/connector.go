@@ -116,6 +116,7 @@ func (a *adapter) dialOnce(ctx context.Context, local, remote *net.TCPAddr, req 
 	if nc, err = cfg.Dial(dialCtx, local, remote); err != nil {
 		return nil, nil, err
 	}
+	cfg.keepAlive(nc)
 	limitStartup(nc, cfg.ReplyTimeout, cfg.WriteTimeout)
 	err = softrdma.Exchange(ctx, nc, func() error {
 		if err := writeStartup(nc, req); err != nil {

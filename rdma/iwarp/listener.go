@@ -41,6 +41,7 @@ func (d *listenSocket) HostOf(nc net.Conn) netip.Prefix { return evict.Host(nc.R
 // Source: [RFC 5044 §7.1.2]
 func (d *listenSocket) ReadRequest(nc net.Conn) (softrdma.Request, *softrdma.PeerParams, error) {
 	cfg := &d.a.p.cfg
+	cfg.keepAlive(nc)
 	limitStartup(nc, cfg.RequestTimeout, cfg.WriteTimeout)
 	req, err := readStartup(nc, false)
 	if err == nil && req.Revision == 0 {

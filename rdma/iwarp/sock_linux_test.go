@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -127,43 +128,38 @@ func TestClosedDescriptorIsNotUsed(t *testing.T) {
 	}
 }
 
-// TCP checks both ends of an idle connection.
+// TCP checks both ends of a connection: an idle one by probes, and one with data by its time-out.
 //
 // Source: [OP-94g]
 func TestKeepAliveIsSet(t *testing.T) {
-	cfg := withDefaults(nil)
-	l, err := cfg.Listen(t.Context(), &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	dialled, err := cfg.Dial(t.Context(), nil, l.Addr().(*net.TCPAddr))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dialled.Close()
-	accepted, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer accepted.Close()
-	for _, c := range []net.Conn{dialled, accepted} {
-		raw, err := c.(*net.TCPConn).SyscallConn()
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = raw.Control(func(fd uintptr) {
-			for _, o := range []struct{ level, name, most int }{
-				{unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, 15}, {unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, 5}, {unix.IPPROTO_TCP, unix.TCP_KEEPCNT, 3},
-				{unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1},
-			} {
-				if v, e := unix.GetsockoptInt(int(fd), o.level, o.name); v == 0 || v > o.most || e != nil {
-					t.Errorf("option %d is %d, %v", o.name, v, e)
+	for _, x := range []struct {
+		cfg  time.Duration
+		want int // seconds
+	}{{0, 10}, {20 * time.Second, 20}, {-1, 0}} {
+		client, server := connect(t, &Config{KeepAlive: x.cfg}, &Config{KeepAlive: x.cfg}, shape{depth: 4, sge: 1, buf: 4096})
+		for _, e := range []*side{client, server} {
+			err := e.qp.(*queuePair).c.raw.Control(func(fd uintptr) {
+				option := func(level, name int) int {
+					v, err := unix.GetsockoptInt(int(fd), level, name)
+					if err != nil {
+						t.Error(err)
+					}
+					return v
 				}
+				if on := option(unix.SOL_SOCKET, unix.SO_KEEPALIVE); on != min(x.want, 1) {
+					t.Errorf("%v: keepalive is %d", x.cfg, on)
+				}
+				if n := option(unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT); n != 1000*x.want {
+					t.Errorf("%v: user time-out %d ms", x.cfg, n)
+				}
+				idle, interval, count := option(unix.IPPROTO_TCP, unix.TCP_KEEPIDLE), option(unix.IPPROTO_TCP, unix.TCP_KEEPINTVL), option(unix.IPPROTO_TCP, unix.TCP_KEEPCNT)
+				if n := idle + interval*count; x.want > 0 && n > x.want {
+					t.Errorf("%v: the probes end after %d s", x.cfg, n)
+				}
+			})
+			if err != nil {
+				t.Error(err)
 			}
-		})
-		if err != nil {
-			t.Error(err)
 		}
 	}
 }

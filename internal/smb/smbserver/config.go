@@ -25,6 +25,7 @@ const (
 	DefaultMemory          = 256 << 20
 	DefaultAuthTimeout     = 10 * time.Second
 	DefaultStallTimeout    = 30 * time.Second
+	DefaultKeepAlive       = 10 * time.Second
 	DefaultFailureDelay    = 200 * time.Millisecond
 	DefaultAuthFailures    = 10
 	DefaultRenewalTime     = time.Minute
@@ -144,6 +145,10 @@ type Config struct {
 	// its connection. The client asks for a time, or gets 60 s if it does not. Default 5 min; negative
 	// for no durable opens.
 	DurableTimeout time.Duration
+	// KeepAlive is the time after which TCP ends the connection of a client that does not respond: to
+	// probes of an idle connection, or to data. A client that takes no data for that time counts too.
+	// Default 10 s, at least 1 s; negative for no check.
+	KeepAlive time.Duration
 	// StallTimeout bounds the time from the first byte of a message to its last, and the
 	// time in which the client takes a response, for each MiB begun. Default 30 s.
 	StallTimeout time.Duration
@@ -198,6 +203,9 @@ func (c Config) withDefaults() Config {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}
+	}
+	if c.KeepAlive == 0 {
+		c.KeepAlive = DefaultKeepAlive
 	}
 	if c.DurableTimeout == 0 {
 		c.DurableTimeout = DefaultDurableTimeout

@@ -14,6 +14,7 @@ import (
 
 	"lwio/internal/account"
 	"lwio/internal/evict"
+	"lwio/internal/host"
 	"lwio/internal/ratelimit"
 	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbbuf"
@@ -173,6 +174,9 @@ func (s *Server) ServeConn(nc net.Conn) {
 		return
 	}
 	s.stats.accepted.Add(1)
+	if s.cfg.KeepAlive > 0 {
+		host.KeepAlive(nc, s.cfg.KeepAlive)
+	}
 	c.start()
 }
 
