@@ -48,7 +48,10 @@ func TestUnreadResponsesHoldBoundedMemory(t *testing.T) {
 	for range 5 {
 		write(good, id)
 	}
-	for hers := int64(0); hers < 2<<20; {
+	for hers, end := int64(0), time.Now().Add(ioTimeout); hers < 2<<20; {
+		if time.Now().After(end) {
+			t.Fatalf("the user is charged for %d bytes of 80 responses", hers)
+		}
 		m := s.memory
 		if hers = m.HeldBy(testUser); m.Held() > m.Limit() || hers > m.UserLimit() {
 			t.Errorf("%d bytes of %d, one user %d", m.Held(), m.Limit(), hers)
