@@ -1,6 +1,7 @@
 package smbclient
 
 import (
+	"crypto/rand"
 	"log/slog"
 	"slices"
 	"time"
@@ -29,6 +30,12 @@ type Config struct {
 	// Kerberos is used in place of NTLM if it is not nil: with Password for a new ticket, else with
 	// the credential cache. Domain is the realm.
 	Kerberos smbauth.KerberosClient
+	// ClientGUID names the client over all of its sessions: a session takes over the opens of a lost
+	// session of the same client. Zero is a random one.
+	ClientGUID [16]byte
+	// PreviousSession is the id of the lost session of the same user that the new one replaces; 0
+	// for none.
+	PreviousSession uint64
 	// Workstation is the name of this machine in the server's logs; it may be empty.
 	Workstation string
 	// Dialects are the dialects offered, from 2.1 to 3.1.1; others are left out. Default:
@@ -42,6 +49,9 @@ type Config struct {
 	Ciphers []smbauth.Cipher
 	// Timeout bounds the time of a request without progress. Default 30 s.
 	Timeout time.Duration
+	// KeepAlive bounds the time until the end of a server without a sign of life is noticed. An ECHO
+	// asks a silent server for one. 0 and below: no check.
+	KeepAlive time.Duration
 	// Credits is the number of credits that the session asks for, each for 64 KiB in
 	// flight. Default 512, clamped to 16..8192.
 	Credits int
@@ -63,6 +73,9 @@ func (c Config) withDefaults() Config {
 	if c.NTHash != nil {
 		h := *c.NTHash
 		c.NTHash = &h
+	}
+	if c.ClientGUID == [16]byte{} {
+		rand.Read(c.ClientGUID[:]) // never fails
 	}
 	if c.Timeout <= 0 {
 		c.Timeout = DefaultTimeout

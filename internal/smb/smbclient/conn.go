@@ -28,6 +28,7 @@ const (
 // Source: [MS-SMB2 3.2.1.2]
 type conn struct {
 	nc      net.Conn
+	seen    *arrivals // nc, for the reader
 	log     *slog.Logger
 	timeout time.Duration
 	bufs    smbbuf.Pool
@@ -38,7 +39,7 @@ type conn struct {
 	writer   frameWriter
 	janitor  janitor
 	renewal  *renewal
-	wg       sync.WaitGroup // reader, janitor, and keepAuthenticated
+	wg       sync.WaitGroup // reader, janitor, keepAlive and keepAuthenticated
 
 	agreed     agreement                  // fixed once the session is established
 	encryption atomic.Pointer[encryption] // nil before the logon, and without a cipher
@@ -49,7 +50,7 @@ type conn struct {
 func newConn(nc net.Conn, cfg *Config) *conn {
 	end := &ending{down: make(chan struct{})}
 	c := &conn{
-		nc: nc, log: cfg.Logger, timeout: cfg.Timeout, end: end,
+		nc: nc, seen: &arrivals{Conn: nc}, log: cfg.Logger, timeout: cfg.Timeout, end: end,
 		credits: &credits{target: cfg.Credits, held: 1, timeout: cfg.Timeout, end: end},
 		writer:  newFrameWriter(nc, cfg.Timeout, end),
 		janitor: janitor{timeout: cfg.Timeout, wake: make(chan struct{}, 1)},
@@ -84,7 +85,7 @@ func (c *conn) free(r *response) {
 
 // read takes responses from the connection until it ends.
 func (c *conn) read() {
-	r := bufio.NewReaderSize(c.nc, readAhead)
+	r := bufio.NewReaderSize(c.seen, readAhead)
 	for {
 		if err := c.readOne(r); err != nil {
 			c.fail(err)

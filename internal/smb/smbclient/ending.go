@@ -59,5 +59,28 @@ func (e *lostError) Error() string {
 
 func (e *lostError) Unwrap() []error { return []error{net.ErrClosed, e.cause} }
 
+// unsentError is the end of a connection as the error of a request that was not sent.
+type unsentError struct{ lost *lostError }
+
+func (e *unsentError) Error() string { return e.lost.Error() }
+
+func (e *unsentError) Unwrap() error { return e.lost }
+
+// unsent marks the end of the connection as the error of a request that was not sent. Other errors
+// stay as they are.
+func unsent(err error) error {
+	if lost, ok := err.(*lostError); ok { //nolint:errorlint // a wrapped one is marked already
+		return &unsentError{lost}
+	}
+	return err
+}
+
+// Unsent reports whether err is the end of the connection before the request was sent: the server has
+// not executed it, and will not.
+func Unsent(err error) bool {
+	var e *unsentError
+	return errors.As(err, &e)
+}
+
 // errServerLeft reports that the server has closed the connection.
 var errServerLeft = errors.New("the server closed it")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
@@ -18,6 +19,8 @@ type File struct {
 	id     smbwire.FileID
 	info   FileInfo
 	closed atomic.Bool
+	// granted is the time for which a persistent open is kept without a connection; 0 for others.
+	granted time.Duration
 
 	unsettled unsettled
 

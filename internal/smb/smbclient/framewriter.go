@@ -48,16 +48,15 @@ func (w *frameWriter) acquire(ctx context.Context) error {
 // release passes the turn on.
 func (w *frameWriter) release() { w.turn <- struct{}{} }
 
-// write writes a message. If ctx ends during the write, the rest has cancelGrace. After an
-// error the connection cannot be used, because the server cannot find the next message.
-// Precondition: the caller has the turn.
-func (w *frameWriter) write(ctx context.Context, b []byte) error {
+// write writes a message and returns the number of bytes that were written. If ctx ends during
+// the write, the rest has cancelGrace. After an error the connection cannot be used, because the
+// server cannot find the next message. Precondition: the caller has the turn.
+func (w *frameWriter) write(ctx context.Context, b []byte) (int, error) {
 	if err := w.nc.SetWriteDeadline(time.Now().Add(w.timeout)); err != nil {
-		return err
+		return 0, err
 	}
 	defer w.limit(ctx)()
-	_, err := w.nc.Write(b)
-	return err
+	return w.nc.Write(b)
 }
 
 // limit gives a Write cancelGrace to finish after ctx has ended, until stop is called.

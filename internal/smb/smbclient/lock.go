@@ -2,10 +2,25 @@ package smbclient
 
 import (
 	"context"
+	"errors"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
 )
+
+// LockCall is one lock or unlock of a range.
+type LockCall struct {
+	// Off and Len are the range, in bytes.
+	Off, Len uint64
+	// Unlock ends one lock of the range; Exclusive and Wait have no meaning then.
+	Unlock, Exclusive, Wait bool
+	// Sequence, the result of smbwire.LockSequence, makes a repetition of the call on a persistent
+	// open do nothing if the server has done it; 0 for none.
+	Sequence uint32
+	// Late is called with the outcome of a call that was given up, if the response arrives. nil
+	// unlocks a lock that is granted so late.
+	Late func(ctx context.Context, done bool)
+}
 
 // Lock locks n bytes from byte off, shared or exclusive. With wait it returns when the lock
 // is granted, or when ctx ends. The end of ctx cancels the lock; a lock that the server has
@@ -17,20 +32,7 @@ import (
 //
 // Source: [MS-SMB2 3.2.4.19]
 func (f *File) Lock(ctx context.Context, off, n uint64, exclusive, wait bool) error {
-	flags := smbwire.LockShared
-	if exclusive {
-		flags = smbwire.LockExclusive
-	}
-	if !wait {
-		flags |= smbwire.LockFailImmediately
-	}
-	q := f.lockRequest(off, n, flags)
-	q.late = func(ctx context.Context, r *response) {
-		if r.Status == ntstatus.Success {
-			f.unlockSoon(ctx, off, n)
-		}
-	}
-	return f.run(ctx, q)
+	return f.DoLock(ctx, LockCall{Off: off, Len: n, Exclusive: exclusive, Wait: wait})
 }
 
 // Unlock unlocks the range of one Lock.
@@ -39,20 +41,63 @@ func (f *File) Lock(ctx context.Context, off, n uint64, exclusive, wait bool) er
 //
 // Source: [MS-SMB2 3.2.4.20]
 func (f *File) Unlock(ctx context.Context, off, n uint64) error {
-	return f.run(ctx, f.lockRequest(off, n, smbwire.LockUnlock))
+	return f.DoLock(ctx, LockCall{Off: off, Len: n, Unlock: true})
+}
+
+// DoLock is Lock or Unlock. After an error for which Undecided reports true, the server may do the
+// call later.
+//
+// Source: [MS-SMB2 3.2.4.19], [MS-SMB2 3.2.4.20]
+func (f *File) DoLock(ctx context.Context, c LockCall) error {
+	q := f.lockRequest(&c)
+	switch late := c.Late; {
+	case late != nil:
+		q.late = func(ctx context.Context, r *response) { late(ctx, r.Status == ntstatus.Success) }
+	case !c.Unlock:
+		q.late = func(ctx context.Context, r *response) {
+			if r.Status == ntstatus.Success {
+				f.UnlockSoon(ctx, c.Off, c.Len, 0)
+			}
+		}
+	}
+	return f.run(ctx, q)
 }
 
 // lockRequest returns the LOCK of one range.
-func (f *File) lockRequest(off, n uint64, flags uint32) request {
+func (f *File) lockRequest(c *LockCall) request {
+	flags := smbwire.LockShared
+	switch {
+	case c.Unlock:
+		flags = smbwire.LockUnlock
+	case c.Exclusive:
+		flags = smbwire.LockExclusive
+	}
+	if !c.Unlock && !c.Wait {
+		flags |= smbwire.LockFailImmediately
+	}
 	return request{command: smbwire.CommandLock, treeID: f.t.id, blocking: true, body: &smbwire.LockRequest{
-		FileID: f.id, Locks: []smbwire.LockElement{{Offset: off, Length: n, Flags: flags}},
+		Sequence: c.Sequence, FileID: f.id, Locks: []smbwire.LockElement{{Offset: c.Off, Length: c.Len, Flags: flags}},
 	}}
 }
 
-// unlockSoon unlocks a range without waiting for the response.
-func (f *File) unlockSoon(ctx context.Context, off, n uint64) {
+// UnlockSoon unlocks a range without waiting for the response.
+func (f *File) UnlockSoon(ctx context.Context, off, n uint64, sequence uint32) {
 	c := f.t.s.conn
-	if list, err := c.send(ctx, f.lockRequest(off, n, smbwire.LockUnlock)); err == nil {
+	if list, err := c.send(ctx, f.lockRequest(&LockCall{Off: off, Len: n, Unlock: true, Sequence: sequence})); err == nil {
 		c.abandon(list[0], false)
 	}
+}
+
+// undecidedError is the end of a call whose request the server may still execute.
+type undecidedError struct{ cause error }
+
+func (e *undecidedError) Error() string { return e.cause.Error() }
+
+func (e *undecidedError) Unwrap() error { return e.cause }
+
+// Undecided reports whether err is the error of a LockCall that was given up before the server
+// responded, even to its cancellation.
+func Undecided(err error) bool {
+	var e *undecidedError
+	return errors.As(err, &e)
 }

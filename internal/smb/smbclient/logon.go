@@ -25,7 +25,7 @@ func (c *conn) logon(ctx context.Context, host string, cfg *Config, n *negotiati
 	if err != nil {
 		return smbauth.SessionKeys{}, time.Time{}, err
 	}
-	r, err := c.authenticate(ctx, i, n, preauth.Update)
+	r, err := c.authenticate(ctx, i, n, cfg.PreviousSession, preauth.Update)
 	if err != nil {
 		return smbauth.SessionKeys{}, time.Time{}, err
 	}
@@ -50,10 +50,13 @@ type finalSetup struct {
 }
 
 // authenticate exchanges the tokens of one authentication, up to the check of the proof of the server. It
-// returns the last response, which the caller frees. received sees each response before that one.
+// returns the last response, which the caller frees. previous is the id of the session that this one
+// replaces, or 0. received sees each response before the last one.
 //
 // Source: [MS-SMB2 3.2.4.2.3], [MS-SMB2 3.2.5.3]
-func (c *conn) authenticate(ctx context.Context, i *smbauth.Initiator, n *negotiation, received func(msg []byte)) (finalSetup, error) {
+func (c *conn) authenticate(
+	ctx context.Context, i *smbauth.Initiator, n *negotiation, previous uint64, received func(msg []byte),
+) (finalSetup, error) {
 	token := n.hint
 	for range maxSteps {
 		out, done, err := i.Step(token)
@@ -64,7 +67,7 @@ func (c *conn) authenticate(ctx context.Context, i *smbauth.Initiator, n *negoti
 			return finalSetup{}, err
 		}
 		r, err := c.exchange(ctx, request{command: smbwire.CommandSessionSetup, body: &smbwire.SessionSetupRequest{
-			SecurityMode: uint8(n.request.SecurityMode), SecurityBuffer: out,
+			SecurityMode: uint8(n.request.SecurityMode), PreviousSessionID: previous, SecurityBuffer: out,
 		}}, ntstatus.MoreProcessingRequired)
 		if err != nil {
 			return finalSetup{}, err

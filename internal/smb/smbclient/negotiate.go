@@ -84,7 +84,10 @@ func (n *negotiation) offer(host string, cfg *Config) error {
 		SecurityMode: smbwire.SigningEnabled | smbwire.SigningRequired, Dialects: cfg.Dialects,
 		Capabilities: smbwire.CapLargeMTU | smbwire.CapEncryption, // Samba ignores the ciphers of 3.1.1 without the latter
 	}
-	rand.Read(n.request.ClientGUID[:])
+	n.request.ClientGUID = cfg.ClientGUID
+	if cfg.Dialects[len(cfg.Dialects)-1] >= smbwire.Dialect300 {
+		n.request.Capabilities |= smbwire.CapPersistentHandles
+	}
 	if !slices.Contains(cfg.Dialects, smbwire.Dialect311) {
 		return nil
 	}

@@ -178,7 +178,7 @@ func (c *conn) renew(ctx context.Context, host string, cfg *Config, n *negotiati
 	if err != nil {
 		return time.Time{}, err
 	}
-	r, err := c.authenticate(ctx, i, n, func([]byte) {})
+	r, err := c.authenticate(ctx, i, n, 0, func([]byte) {})
 	if err != nil {
 		if ctx.Err() == nil && !errors.Is(err, errTimeout) {
 			c.fail(fmt.Errorf("renewal of the session: %w", err))

@@ -23,6 +23,8 @@ type request struct {
 	// blocking requests may take any time after an interim response. When their context
 	// ends they are cancelled, and the caller learns the outcome.
 	blocking bool
+	// replay marks the repetition of a request whose response was lost.
+	replay bool
 	// changes is the file that the request may change; nil if it changes none.
 	changes *File
 }

@@ -50,7 +50,7 @@ func (x *transfer) run() (n int, err error) {
 	defer x.abandon()
 	for n < len(x.p) {
 		if err := x.fill(); err != nil {
-			return n, err
+			return n, x.sent(err)
 		}
 		one := x.queue[0]
 		copy(x.queue, x.queue[1:])
@@ -58,10 +58,19 @@ func (x *transfer) run() (n int, err error) {
 		got, err := x.outcome(one)
 		n += got
 		if err != nil {
-			return n, x.drain(err)
+			return n, x.drain(x.sent(err))
 		}
 	}
 	return n, nil
+}
+
+// sent returns err as the error of the whole transfer: pieces in flight have been sent, and the error
+// may be of another piece.
+func (x *transfer) sent(err error) error {
+	if len(x.queue) > 0 && Unsent(err) {
+		return x.f.t.s.conn.end.cause()
+	}
+	return err
 }
 
 // outcome waits for one piece.
@@ -122,7 +131,7 @@ func (x *transfer) fill() error {
 				return nil
 			}
 		} else if got, err = c.credits.take(x.ctx, 1, want); err != nil {
-			return err
+			return unsent(err)
 		}
 		if got < want {
 			n = min(n, got*smbwire.CreditUnit)

@@ -17,7 +17,7 @@ func (c *conn) send(ctx context.Context, reqs ...request) ([]*pending, error) {
 		total += c.agreed.charge(q.payload)
 	}
 	if _, err := c.credits.take(ctx, total, total); err != nil {
-		return nil, err
+		return nil, unsent(err)
 	}
 	return c.sendTaken(ctx, reqs)
 }
@@ -43,11 +43,11 @@ func (c *conn) sendTaken(ctx context.Context, reqs []request) ([]*pending, error
 	}
 	if err := c.writer.acquire(ctx); err != nil {
 		c.credits.putBack(charge)
-		return nil, err
+		return nil, unsent(err)
 	}
 	defer c.writer.release()
 	if c.end.over() {
-		return nil, c.end.cause()
+		return nil, unsent(c.end.cause())
 	}
 	list := c.requests.add(reqs, c.agreed.charge, limit, e != nil)
 	c.putHeaders(buf.B[head:], reqs, list, e != nil)
@@ -65,14 +65,18 @@ func (c *conn) sendTaken(ctx context.Context, reqs []request) ([]*pending, error
 	return list, nil
 }
 
-// write writes a message; an error ends the connection. Precondition: the caller has the
-// turn to write.
+// write writes a message; an error ends the connection. A message without its end has not been sent: the
+// server executes none of it. Precondition: the caller has the turn to write.
 func (c *conn) write(ctx context.Context, b []byte) error {
-	if err := c.writer.write(ctx, b); err != nil {
-		c.fail(err)
-		return c.end.cause()
+	n, err := c.writer.write(ctx, b)
+	if err == nil {
+		return nil
 	}
-	return nil
+	c.fail(err)
+	if n < len(b) {
+		return unsent(c.end.cause())
+	}
+	return c.end.cause()
 }
 
 // encode appends head bytes, which begin with the transport's header, and the requests, with
@@ -103,6 +107,9 @@ func (c *conn) putHeaders(b []byte, reqs []request, list []*pending, encrypted b
 		h.Command, h.MessageID, h.TreeID, h.SessionID = q.command, list[i].id, q.treeID, c.agreed.sessionID
 		if i > 0 {
 			h.Flags |= smbwire.FlagRelated
+		}
+		if q.replay {
+			h.Flags |= smbwire.FlagReplay
 		}
 		if c.agreed.largeMTU {
 			h.CreditCharge = uint16(list[i].charge)

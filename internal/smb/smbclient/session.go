@@ -54,6 +54,9 @@ func New(ctx context.Context, nc net.Conn, host string, cfg Config) (*Session, e
 	}
 	cfg.Logger.Debug("smb: session", "server", host, "dialect", fmt.Sprintf("%#04x", s.conn.agreed.dialect),
 		"signing", s.neg.signing, "encryption", s.Encryption(), "user", cfg.User)
+	if cfg.KeepAlive > 0 {
+		s.conn.wg.Go(func() { s.conn.keepAlive(cfg.KeepAlive) })
+	}
 	s.conn.wg.Go(func() {
 		s.conn.keepAuthenticated(expires, func(ctx context.Context) (time.Time, error) {
 			return s.conn.renew(ctx, host, &cfg, s.neg)
@@ -79,6 +82,15 @@ func (s *Session) Encryption() string {
 	}
 	return ""
 }
+
+// ID returns the id by which a later session of the same user replaces this one, in
+// Config.PreviousSession.
+//
+// Source: [MS-SMB2 3.2.1.3]
+func (s *Session) ID() uint64 { return s.conn.agreed.sessionID }
+
+// Done returns a channel that is closed when the session has ended.
+func (s *Session) Done() <-chan struct{} { return s.conn.end.down }
 
 // Err returns the cause of the session's end, which wraps net.ErrClosed, nil before it.
 func (s *Session) Err() error { return s.conn.end.cause() }
@@ -150,6 +162,8 @@ func (s *Session) treeConnect(ctx context.Context, share string) (*Tree, error) 
 		return nil, fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
 	t := &Tree{s: s, id: r.TreeID, pipe: resp.ShareType == smbwire.ShareTypePipe}
+	t.persistent = resp.Capabilities&smbwire.ShareCapContinuousAvailability != 0 &&
+		s.neg.response.Capabilities&smbwire.CapPersistentHandles != 0 && s.conn.agreed.dialect >= smbwire.Dialect300
 	if resp.ShareFlags&smbwire.ShareFlagEncryptData != 0 && !s.conn.require() {
 		return nil, errors.Join(ErrEncryption, t.disconnect(ctx))
 	}

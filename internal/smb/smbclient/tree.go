@@ -14,10 +14,16 @@ import (
 //
 // Source: [MS-SMB2 3.2.1.4]
 type Tree struct {
-	s    *Session
-	id   uint32
-	pipe bool
+	s          *Session
+	id         uint32
+	pipe       bool
+	persistent bool
 }
+
+// Persistent reports whether the share grants opens that outlive their connection.
+//
+// Source: [MS-SMB2 2.2.10]
+func (t *Tree) Persistent() bool { return t.persistent }
 
 // IsPipe reports whether the share holds named pipes.
 func (t *Tree) IsPipe() bool { return t.pipe }
@@ -45,6 +51,13 @@ type CreateRequest struct {
 	// ResumeKey fetches the open's resume key in the same round trip; File.ResumeKey
 	// returns it.
 	ResumeKey bool
+	// Persistent asks for an open that outlives its connection; nil for one that does not.
+	Persistent *Persistence
+	// Replay marks the repetition of a request with the same Persistent, whose response was lost.
+	Replay bool
+	// Reclaim is the open that the request takes over from a lost connection, under its Persistent;
+	// nil for a new open.
+	Reclaim *smbwire.FileID
 }
 
 // wire encodes the request.
@@ -60,6 +73,9 @@ func (q *CreateRequest) wire(t *Tree) (*smbwire.CreateRequest, error) {
 	}
 	if !t.pipe {
 		w.Contexts = []smbwire.CreateContext{{Name: smbwire.CreateContextQueryOnDiskID}}
+	}
+	if q.Persistent != nil {
+		w.Contexts = append(w.Contexts, q.Persistent.context(q.Reclaim))
 	}
 	return w, nil
 }
@@ -84,7 +100,10 @@ func (t *Tree) create(ctx context.Context, q *CreateRequest) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	reqs := []request{{command: smbwire.CommandCreate, body: w, treeID: t.id, late: t.closeLate}}
+	reqs := []request{{command: smbwire.CommandCreate, body: w, treeID: t.id, late: t.closeLate, replay: q.Replay}}
+	if q.Reclaim != nil {
+		reqs[0].late = nil // the open keeps its locks, for another attempt
+	}
 	if q.ResumeKey {
 		reqs = append(reqs, ioctlRequest(t.id, resumeKeyRequest(smbwire.RelatedFileID)))
 	}
@@ -130,6 +149,7 @@ func (t *Tree) created(ctx context.Context, p *pending, name string, f *File) er
 		return fmt.Errorf("%w: %w", ErrProtocol, err)
 	}
 	f.id, f.info = resp.FileID, createdInfo(path.Base(name), &resp)
+	f.granted = granted(resp.Contexts)
 	return nil
 }
 

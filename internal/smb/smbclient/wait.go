@@ -39,6 +39,9 @@ func (c *conn) wait(ctx context.Context, p *pending) (*response, error) {
 				continue // the timer does not fire again
 			}
 			c.abandon(p, true)
+			if p.blocking {
+				return nil, &undecidedError{errTimeout}
+			}
 			return nil, errTimeout
 		case <-c.end.down:
 		}
@@ -52,7 +55,8 @@ func (c *conn) wait(ctx context.Context, p *pending) (*response, error) {
 }
 
 // takeBack cancels a blocking request whose context has ended, and waits up to cancelGrace
-// for its outcome: a request that the server has executed by then succeeds.
+// for its outcome: a request that the server has executed by then succeeds. Without an outcome the
+// error is an undecidedError.
 //
 // Source: [MS-SMB2 3.2.4.24]
 func (c *conn) takeBack(ctx context.Context, p *pending) (*response, error) {
@@ -66,11 +70,12 @@ func (c *conn) takeBack(ctx context.Context, p *pending) (*response, error) {
 			return r, err
 		}
 		c.free(r)
+		return nil, ctx.Err()
 	case <-grace.Done():
 		c.abandon(p, false)
 	case <-c.end.down:
 	}
-	return nil, ctx.Err()
+	return nil, &undecidedError{timely(ctx.Err())}
 }
 
 // verify checks the signature of a response that was not encrypted. A wrong signature ends
