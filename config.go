@@ -71,12 +71,21 @@ type Config struct {
 	// Timeout bounds each call whose context has no deadline, Dial included. 0 and below mean
 	// 30 s.
 	Timeout time.Duration
-	// ReconnectTimeout bounds how long reads and writes wait for a lost RDMA connection to be
-	// replaced. 0 means 5 s. After it unacknowledged writes fail with ErrUncertain, and other
-	// calls use SMB or, with RequireRDMA, fail. The client continues to reconnect. It also
-	// retries connections that Dial could not make, and no call waits for those. Below 0 the
-	// client makes no second attempt for any connection. [OP-112]
+	// ReconnectTimeout bounds how long calls wait for a lost connection, RDMA or SMB, to be
+	// replaced. 0 means 5 s. The deadline of a call holds meanwhile. After it unacknowledged writes
+	// fail with ErrUncertain; other reads and writes use SMB or, with RequireRDMA, fail; calls that
+	// need SMB fail with net.ErrClosed. The client continues to reconnect. It also retries RDMA
+	// connections that Dial could not make, and no call waits for those. Below 0 the client makes no
+	// second attempt for any connection.
+	//
+	// A lost SMB session is replaced if the server keeps opens without a connection (persistent
+	// handles), which servers of this package do for 60 s, or if ReconnectTimeout is above 30 s for
+	// twice as long. The loss of another session is final: all calls fail with net.ErrClosed. [OP-112]
 	ReconnectTimeout time.Duration
+	// KeepAlive bounds the time until the client notices that the server, or the network, gives no
+	// sign of life on the SMB connection, 1 s or more. 0 means 10 s; below 0 the client does not
+	// check. A server that is stopped counts as lost.
+	KeepAlive time.Duration
 	// DialContext opens TCP connections for SMB; nil means that of a zero net.Dialer.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Logger receives the events of connections; nil discards them.

@@ -63,14 +63,13 @@
 //
 // [File.Lock] prevents other opens from locking a range of a file, and from reading and writing
 // it, over every transport. A client that locks a range before it reads sees all writes that
-// were made under earlier locks of the range. A lock belongs to the SMB session. It outlives RDMA
-// connections, and ends with the file or the session.
+// were made under earlier locks of the range. A lock belongs to the File. It outlives the loss of
+// connections, RDMA and SMB, and ends with the File, or when the File is stale ([ErrStale]).
 //
 // # A lost connection
 //
-// While the SMB session lives, the client replaces an RDMA connection that breaks. Calls wait
-// for the new connection, for Config.ReconnectTimeout at most and never beyond their own
-// deadline. Then unacknowledged writes are sent again before anything else, under their old
+// The client replaces an RDMA connection that breaks. Calls wait for the new connection, for
+// Config.ReconnectTimeout at most and never beyond their own deadline. Then unacknowledged writes are sent again before anything else, under their old
 // sequence numbers. After them the reads are sent again. The replay cache of the server has the
 // results of recent writes, so the server does not do these writes again. A [Batch] sends its
 // operations again when Wait is called.
@@ -91,9 +90,26 @@
 // less often, and at least once a minute. No call waits for that. When the first RDMA connection
 // is made, open files and buffers move to it.
 //
-// With Config.ReconnectTimeout below 0 a lost or missing connection is not replaced.
+// If the SMB connection breaks, or the server is silent on it for Config.KeepAlive, reads and writes
+// over RDMA go on, and the client logs on again. It does not keep the password for that, but its NT hash;
+// with Kerberos it gets another ticket. The server has kept the files open, with their locks, and
+// does not give them to others meanwhile. Calls that need SMB wait as above, and then
+// go on: requests that were not sent, that do no harm if they are executed twice, or that the server
+// recognizes as repeated (Open, Lock, Unlock) are sent again. A write over SMB, Mkdir, Remove or Rename
+// whose answer was lost fails with [ErrUncertain]; for a write n has the bytes that are certain. A file
+// that is closed meanwhile is closed at the server in the next session.
 //
-// [Client.Transport], [Client.Stats] and the log report all these events.
+// The server keeps a file for a limited time without a connection, 60 s by default. After that, and
+// after a restart, the calls of the File fail with [ErrStale], and nothing more is written by it. The
+// client itself goes on: the program can open the file again. If the server refuses the user when
+// the client logs on again, all calls fail with net.ErrClosed.
+//
+// With Config.ReconnectTimeout below 0 a lost or missing connection is not replaced. A lost SMB
+// connection is not replaced either if the server does not keep files open, as other
+// servers.
+//
+// [Client.Transport], [Client.Stats] (Lost, Reconnects, SMBReconnects, Reclaimed) and the log report all
+// these events.
 //
 // # Engine
 //

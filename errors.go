@@ -27,6 +27,11 @@ var (
 	// ErrUncertain: a write or another change is done or not, and the client cannot know,
 	// because the connection was lost or the call was given up before the answer. [OP-112]
 	ErrUncertain = base.ErrUncertain
+	// ErrStale: the server does not keep the open of the file any more, because the connection was
+	// away for longer than the server keeps opens, or because the server was restarted. All later
+	// calls of the File fail with it; other files are not affected. It matches fs.ErrClosed. The
+	// locks of the file are gone. Nothing was written after the loss.
+	ErrStale = base.ErrStale
 	// ErrLocked: another File or client holds a lock in the range.
 	ErrLocked = base.ErrLocked
 	// ErrSpoofed: the peer of the RDMA connection is not the server that SMB authenticated.

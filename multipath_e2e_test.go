@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"lwio"
 	"lwio/internal/test/skip"
@@ -186,13 +187,13 @@ func TestResumeOverTwoPaths(t *testing.T) {
 }
 
 // With its SMB session a client loses all its connections, at both ends, and its
-// calls fail with the cause.
+// calls fail with the cause, if the server keeps no opens without a connection.
 //
 // Source: [OP-42], [OP-94f]
 func TestSessionTakesAllConnections(t *testing.T) {
 	for _, p := range lwio.DefaultProviders() {
 		t.Run(p.Name(), func(t *testing.T) {
-			s := lwiotest.NewServer(t, nil)
+			s := lwiotest.NewServer(t, &lwiotest.Config{DurableTimeout: -1})
 			var raw net.Conn
 			c := s.Client(&lwio.Config{
 				Connections: 3, RequireRDMA: true, Providers: []rdma.Provider{p},
@@ -217,15 +218,14 @@ func TestSessionTakesAllConnections(t *testing.T) {
 	}
 }
 
-// A server that comes back knows nothing of the session: the calls fail at once, and say
-// why.
-func TestRestartedServer(t *testing.T) {
+// Calls on a server that does not come back wait for Config.ReconnectTimeout, and fail with the reason.
+func TestServerThatIsGoneEndsCalls(t *testing.T) {
 	s, err := lwiotest.Start(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	c, err := lwio.Dial(t.Context(), s.URL(), nil)
+	c, err := lwio.Dial(t.Context(), s.URL(), &lwio.Config{ReconnectTimeout: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,9 @@ type Stats struct {
 	// ReplayedWrites counts the messages of writes that were sent again under their old
 	// sequence number.
 	ReplayedReads, ReplayedWrites uint64
+	// SMBReconnects counts the SMB sessions that replaced a lost one. Reclaimed counts the open files
+	// that such a session took over, with their locks.
+	SMBReconnects, Reclaimed uint64
 }
 
 // Histogram counts durations in buckets by powers of two. It has:

@@ -20,6 +20,7 @@ import (
 	"os"
 	"sync"
 	"testing"
+	"time"
 
 	"lwio"
 	"lwio/rdma"
@@ -55,6 +56,9 @@ type Config struct {
 	RequireEncryption bool
 	// ImmediateData completes reads by immediate data where the provider has it.
 	ImmediateData bool
+	// DurableTimeout bounds the time for which the server keeps opens without a connection; see
+	// server.Config.
+	DurableTimeout time.Duration
 	// Limits are the limits of the server.
 	Limits server.Limits
 	// Logger gets the log of the server; nil discards it.
@@ -156,7 +160,8 @@ func (s *Server) start(cfg *Config) (err error) {
 	}
 	s.Server, err = server.New(server.Config{
 		FS: s.fs, Lookup: server.Users{User: s.password}.Lookup, Providers: providers,
-		AllowMD5: cfg.AllowMD5, Encryption: cfg.Encryption, ImmediateData: cfg.ImmediateData, Limits: cfg.Limits, Logger: cfg.Logger,
+		AllowMD5: cfg.AllowMD5, Encryption: cfg.Encryption, ImmediateData: cfg.ImmediateData, DurableTimeout: cfg.DurableTimeout, Limits: cfg.Limits,
+		Logger: cfg.Logger,
 	})
 	if err != nil {
 		return err

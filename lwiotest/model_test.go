@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"lwio"
+	"lwio/internal/test/faultconn"
 	"lwio/internal/test/filemodel"
 	"lwio/internal/test/leakcheck"
 	"lwio/lwiotest"
@@ -107,6 +108,7 @@ func play(rt *rapid.T, fabrics *rapid.Generator[string]) {
 		"lock":      w.waitForLock,
 		"unlock":    w.unlockSome,
 		"fault":     w.fault,
+		"cut SMB":   w.cutSMB,
 		"neighbour": func(*rapid.T) { w.neighbour = true },
 		"":          w.untouched,
 	})
@@ -153,6 +155,7 @@ type client struct {
 	fabric string
 	cfg    lwio.Config
 	faults *faults // of its side
+	link   *faultconn.Link
 	// unbuffered opens the file for WriteSame.
 	unbuffered bool
 
@@ -164,6 +167,7 @@ type client struct {
 	used    int            // bytes of buf, by the operations that are being prepared
 	before  uint64         // connections lost before the last operations
 	lost    uint64         // and after them
+	logons  uint64         // SMB sessions that replaced a lost one, before the last operations
 }
 
 // String names the client and counts its lost connections.
@@ -187,6 +191,8 @@ func (k *client) configure(rt *rapid.T) {
 	if k.w.impatient {
 		k.cfg.Timeout = 100 * time.Millisecond
 	}
+	k.link = new(faultconn.Link)
+	k.cfg.DialContext = k.link.DialContext
 	k.unbuffered = rapid.Bool().Draw(rt, "unbuffered")
 	shuffle := some([]int{0, 0, 0, 1, 2}).Draw(rt, "shuffle")
 	for _, p := range lwio.DefaultProviders() {
@@ -199,8 +205,7 @@ func (k *client) configure(rt *rapid.T) {
 
 // dial connects and opens the file, without faults.
 func (k *client) dial(rt *rapid.T) {
-	k.faults.disarm()
-	k.w.faults.disarm()
+	k.quiet()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for err := k.connect(ctx); err != nil; err = k.connect(ctx) {
@@ -209,7 +214,8 @@ func (k *client) dial(rt *rapid.T) {
 		}
 		k.cfg.Timeout *= 2 // a busy machine takes longer than an impatient client waits
 	}
-	k.before, k.lost = 0, 0
+	k.before, k.lost, k.logons = 0, 0, 0
+	k.link.Forget()
 }
 
 // connect is one attempt of dial.
@@ -300,6 +306,7 @@ func (k *client) reopen(rt *rapid.T) {
 
 // quiet disarms the faults of the client.
 func (k *client) quiet() {
+	k.link.Judge(nil)
 	k.faults.disarm()
 	k.w.faults.disarm()
 }
@@ -356,6 +363,30 @@ func (w *world) fault(rt *rapid.T) {
 	}
 	at.arm(t)
 }
+
+// cutSMB breaks the SMB connection of a client that waits for another one: now, or at one of the next
+// messages, before or after the server has done it.
+func (w *world) cutSMB(rt *rapid.T) {
+	k := w.some(rt)
+	if k.cfg.ReconnectTimeout != patient {
+		return
+	}
+	left := rapid.IntRange(-1, 6).Draw(rt, "messages before")
+	fate := rapid.SampledFrom([]faultconn.Fate{faultconn.LoseRequest, faultconn.LoseResponse}).Draw(rt, "fate")
+	if left < 0 {
+		k.link.Cut()
+		return
+	}
+	k.link.Judge(func(uint16) faultconn.Fate {
+		if left--; left == -1 {
+			return fate
+		}
+		return faultconn.Pass
+	})
+}
+
+// lostSMB reports whether an SMB connection broke that was not replaced before the last operations.
+func (k *client) lostSMB() bool { return uint64(k.link.Breaks()) > k.logons }
 
 // finish closes the clients and the server, and checks the file on disk.
 func (w *world) finish(rt *rapid.T) {

@@ -197,7 +197,8 @@ func (w *world) do(rt *rapid.T, callers []*caller, p patience) {
 	defer cancel()
 	w.group++
 	for _, k := range w.clients {
-		k.before = k.c.Stats().Lost
+		st := k.c.Stats()
+		k.before, k.logons = st.Lost, st.SMBReconnects
 	}
 	w.run(rt, ctx, callers)
 	left := ctx.Err() != nil
@@ -511,6 +512,8 @@ func (k *client) excuses(err error, left bool) bool {
 	switch {
 	case errors.Is(err, lwio.ErrProtocol):
 		return false
+	case errors.Is(err, lwio.ErrUncertain) && k.lostSMB():
+		return true
 	case k.w.impatient:
 		return true
 	case errors.Is(err, context.Canceled):
@@ -552,11 +555,13 @@ func (w *world) sync(rt *rapid.T) {
 func (w *world) ordered(rt *rapid.T, k *client, name string, call func(ctx context.Context) error) error {
 	ctx, cancel := w.start(w.patience(rt, ""))
 	defer cancel()
-	k.before = k.c.Stats().Lost
+	st := k.c.Stats()
+	k.before, k.logons = st.Lost, st.SMBReconnects
 	err := call(ctx)
 	k.lost = k.c.Stats().Lost
 	rt.Logf("%s: %s: %v", k, name, err)
-	if err != nil && !w.impatient && !(errors.Is(err, context.Canceled) && ctx.Err() != nil) {
+	unknown := errors.Is(err, lwio.ErrUncertain) && k.lostSMB()
+	if err != nil && !unknown && !w.impatient && !(errors.Is(err, context.Canceled) && ctx.Err() != nil) {
 		rt.Fatalf("%s: there is no reason for that", k)
 	}
 	return err

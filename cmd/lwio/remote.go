@@ -57,9 +57,18 @@ type remotePending struct{ f *lwio.PendingFile }
 
 func (p *remotePending) Ordered() bool { return false }
 
+// maxRepeats is the number of times that a chunk is written again after a loss.
+const maxRepeats = 8
+
+// WriteChunk writes a chunk again if a lost connection leaves its outcome unknown: no other program writes
+// to the file before it has its name.
 func (p *remotePending) WriteChunk(ctx context.Context, b []byte, off int64) error {
-	_, err := p.f.WriteAtContext(ctx, b, off)
-	return err
+	for repeats := 0; ; repeats++ {
+		_, err := p.f.WriteAtContext(ctx, b, off)
+		if !errors.Is(err, lwio.ErrUncertain) || !errors.Is(err, net.ErrClosed) || repeats == maxRepeats {
+			return err
+		}
+	}
 }
 
 func (p *remotePending) Source(size int64) source         { return &remoteSource{p.f.File, size} }

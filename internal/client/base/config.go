@@ -26,6 +26,8 @@ const (
 	defaultTimeout           = 30 * time.Second
 	// DefaultReconnectTimeout is the default of Config.ReconnectTimeout.
 	DefaultReconnectTimeout = 5 * time.Second
+	defaultKeepAlive        = 10 * time.Second
+	minKeepAlive            = time.Second
 
 	// MaxCredits bounds Config.Credits.
 	MaxCredits       = 4096
@@ -61,6 +63,7 @@ type Config struct {
 	MaxListing             int64
 	Timeout                time.Duration
 	ReconnectTimeout       time.Duration
+	KeepAlive              time.Duration
 	DialContext            func(ctx context.Context, network, addr string) (net.Conn, error)
 	Logger                 *slog.Logger
 }
@@ -84,6 +87,12 @@ func (c *Config) WithDefaults() Config {
 	}
 	if cfg.ReconnectTimeout == 0 {
 		cfg.ReconnectTimeout = DefaultReconnectTimeout
+	}
+	if cfg.KeepAlive == 0 {
+		cfg.KeepAlive = defaultKeepAlive
+	}
+	if cfg.KeepAlive > 0 {
+		cfg.KeepAlive = max(cfg.KeepAlive, minKeepAlive)
 	}
 	if cfg.DialContext == nil {
 		cfg.DialContext = new(net.Dialer).DialContext

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"slices"
@@ -81,6 +82,9 @@ var (
 	// ErrUncertain: a write or another change is done or not, and the client cannot know,
 	// because the connection was lost or the call was given up before the answer. [OP-112]
 	ErrUncertain = errors.New("outcome uncertain")
+	// ErrStale: the server does not keep the open of the file any more, because the connection was
+	// away for too long. It matches fs.ErrClosed.
+	ErrStale error = staleError{}
 	// ErrLocked: another File or client holds a lock in the range.
 	ErrLocked = errors.New("locked by another client")
 	// ErrSpoofed: the peer of the RDMA connection is not the server that SMB
@@ -97,6 +101,12 @@ var (
 	// ErrOtherHost: the provider works within one host, and the server is on another one.
 	ErrOtherHost = errors.New("the server is on another host")
 )
+
+// staleError is the class of ErrStale.
+type staleError struct{}
+
+func (staleError) Error() string        { return "the server does not keep the file open any more" }
+func (staleError) Is(target error) bool { return target == fs.ErrClosed }
 
 // ErrClientClosed is the error of a call on a closed client, or on a file of it.
 var ErrClientClosed = fmt.Errorf("the client is closed: %w", net.ErrClosed)

@@ -1,6 +1,7 @@
 package base
 
 import (
+	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,18 @@ type Stats struct {
 	ProcessCPU                    time.Duration
 	Connects, Lost, Reconnects    uint64
 	ReplayedReads, ReplayedWrites uint64
+	SMBReconnects, Reclaimed      uint64
+}
+
+// SessionState is the state of an SMB session.
+type SessionState struct {
+	// Reconnects counts the sessions that replaced a lost one, Reclaimed the opens that they took
+	// over.
+	Reconnects, Reclaimed uint64
+	// Away is why there is no session at present; nil if there is one.
+	Away error
+	// Server is the address where the server was reached last; the zero Addr if it is unknown.
+	Server netip.Addr
 }
 
 // Histogram counts the latencies of requests.

@@ -44,6 +44,8 @@ func (c *Client) Stats() base.Stats {
 	s.RDMA, s.SMB = c.overRDMA.Snapshot(), c.overSMB.Snapshot()
 	s.Connects, s.Lost, s.Reconnects = c.Connections.Load(), c.Lost.Load(), c.Reconnects.Load()
 	s.ReplayedReads, s.ReplayedWrites = c.readsAgain.Load(), c.writesAgain.Load()
+	st := c.sess.State()
+	s.SMBReconnects, s.Reclaimed = st.Reconnects, st.Reclaimed
 	c.Counts.Snapshot(&s)
 	s.ProcessCPU = host.CPUTime()
 	return s

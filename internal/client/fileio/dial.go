@@ -2,8 +2,6 @@ package fileio
 
 import (
 	"context"
-	"net"
-	"net/netip"
 
 	"lwio/internal/client/base"
 	"lwio/internal/client/smbshare"
@@ -32,7 +30,7 @@ func dial(ctx context.Context, t *base.Target, cfg base.Config) (*Client, error)
 	if err != nil {
 		return nil, err
 	}
-	c, err := newClient(ctx, sess, addrOf(raw.RemoteAddr()), t, cfg)
+	c, err := newClient(ctx, sess, t, cfg)
 	if err != nil {
 		sess.Close(ctx)
 		return nil, err
@@ -41,20 +39,12 @@ func dial(ctx context.Context, t *base.Target, cfg base.Config) (*Client, error)
 }
 
 // newClient makes the client of a session, with an RDMA connection if it can.
-func newClient(ctx context.Context, sess smbshare.Session, server netip.Addr, t *base.Target, cfg base.Config) (*Client, error) {
+func newClient(ctx context.Context, sess smbshare.Session, t *base.Target, cfg base.Config) (*Client, error) {
 	c := &Client{sess: sess}
-	c.Cfg, c.Target, c.Smb, c.Server = cfg, t.Host, sess, server
+	c.Cfg, c.Target, c.Smb = cfg, t.Host, sess
 	c.Cfg.Password = ""
 	if err := c.Begin(ctx); err != nil {
 		return nil, err
 	}
 	return c, nil
-}
-
-// addrOf is the IP address of a TCP end point, or the zero Addr.
-func addrOf(a net.Addr) netip.Addr {
-	if tcp, ok := a.(*net.TCPAddr); ok {
-		return tcp.AddrPort().Addr().Unmap().WithZone(tcp.Zone)
-	}
-	return netip.Addr{}
 }

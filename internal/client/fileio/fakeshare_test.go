@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -161,6 +160,10 @@ func (s *fakeSession) Err() error {
 	return s.lost
 }
 
+func (s *fakeSession) Await(context.Context) error { return s.Err() }
+
+func (s *fakeSession) State() base.SessionState { return base.SessionState{} }
+
 // lose ends the session.
 func (s *fakeSession) lose(err error) {
 	s.mu.Lock()
@@ -247,6 +250,8 @@ func (h *fakeHandle) Created() smbshare.Entry {
 	}
 	return e
 }
+
+func (h *fakeHandle) Err() error { return nil }
 
 func (h *fakeHandle) ResumeKey(context.Context) ([24]byte, bool, error) {
 	return h.key, !h.s.noFile, nil
@@ -366,7 +371,7 @@ var testTarget = base.Target{Host: "fake:1", Share: "share"}
 // overSMB is a client of the share without RDMA.
 func overSMB(t *testing.T, share *fakeShare) (*Client, *fakeSession) {
 	sess := &fakeSession{share: share, noLWIO: true}
-	c, err := newClient(t.Context(), sess, netip.Addr{}, &testTarget, (&base.Config{Providers: defaults()}).WithDefaults())
+	c, err := newClient(t.Context(), sess, &testTarget, (&base.Config{Providers: defaults()}).WithDefaults())
 	if err != nil {
 		t.Fatal(err)
 	}

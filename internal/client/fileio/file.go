@@ -90,6 +90,9 @@ func (f *File) check(ctx context.Context, off int64, n int) error {
 	if err := base.CheckRange(off, n); err != nil {
 		return err
 	}
+	if err := f.h.Err(); err != nil {
+		return err
+	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

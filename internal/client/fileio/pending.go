@@ -3,7 +3,9 @@ package fileio
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"path"
 	"sync"
@@ -90,7 +92,8 @@ func (p *PendingFile) Commit(ctx context.Context) error {
 }
 
 // rename renames the file, or ensures that it is deleted when it is closed. A file is not deleted
-// while the outcome of its rename is unknown. Calls that were given up before have been answered.
+// while the outcome of its rename is unknown. Calls that were given up before have been answered. A
+// rename that was lost with its session, and is not done, is sent again.
 func (p *PendingFile) rename(ctx context.Context) error {
 	if p.uncertain {
 		named, err := p.hasName(ctx)
@@ -98,13 +101,25 @@ func (p *PendingFile) rename(ctx context.Context) error {
 			return err
 		}
 	}
-	err := p.h.SetDelete(ctx, false)
+	for losses := 0; ; losses++ {
+		lost, err := p.renameOnce(ctx)
+		if !lost || losses == maxLosses {
+			return err
+		}
+	}
+}
+
+// renameOnce is one attempt of rename. lost reports that the session was lost, and that another one says
+// that the file does not have its final name.
+func (p *PendingFile) renameOnce(ctx context.Context) (lost bool, err error) {
+	err = p.h.SetDelete(ctx, false)
 	asked := err == nil
 	if asked {
 		if err = p.h.Rename(ctx, p.final); err == nil {
-			return nil
+			return false, nil
 		}
 	}
+	lost = asked && errors.Is(err, net.ErrClosed) && p.h.Settle(ctx) == nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rdmaconn.CloseGrace)
 	defer cancel()
 	silent := p.h.Settle(ctx)
@@ -115,15 +130,17 @@ func (p *PendingFile) rename(ctx context.Context) error {
 		}
 		switch p.uncertain = e != nil; {
 		case named:
-			return nil // it was renamed before it was given up
+			return false, nil // it was renamed before it was given up
 		case p.uncertain:
-			return err
+			return false, err
+		case lost:
+			return true, err
 		}
 	}
 	// If this fails the server is silent, or the session lost, and a file of the temporary
 	// name is left behind.
 	_ = p.h.SetDelete(ctx, true)
-	return err
+	return false, err
 }
 
 // hasName tells whether the file has its final name, which is so if there is none of the

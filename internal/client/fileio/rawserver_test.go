@@ -121,7 +121,7 @@ func (s *rawServer) dial(cfg *base.Config) (*Client, error) {
 		full.ReconnectTimeout = -1
 	}
 	full.Completion = s.mode
-	c, err := newClient(s.t.Context(), s.sess, netip.Addr{}, &testTarget, full)
+	c, err := newClient(s.t.Context(), s.sess, &testTarget, full)
 	if err == nil {
 		s.t.Cleanup(func() { c.Close() })
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 
 	"lwio/internal/client/base"
 	"lwio/internal/client/paths"
@@ -151,6 +152,8 @@ func (f *File) registerNow(ctx context.Context, cn *rdmaconn.Conn) (*registratio
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
+	case errors.Is(err, base.ErrStale), errors.Is(err, net.ErrClosed) && f.c.sess.Err() == nil:
+		return nil, err // the connection is lost, the next one may have the key
 	case err != nil:
 		return &registration{conn: cn, why: "no resume key: " + err.Error()}, nil
 	case !lwio:

@@ -9,6 +9,7 @@ import (
 	"lwio/internal/client/base"
 	"lwio/internal/client/rdmaconn"
 	"lwio/internal/client/segments"
+	"lwio/internal/client/smbshare"
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbclient"
 )
@@ -230,11 +231,8 @@ func (f *File) writeSMB(ctx context.Context, p []byte, off int64, of *rdmaconn.B
 		return 0, err
 	}
 	defer of.Release()
-	if err := f.c.sess.Err(); err != nil {
-		return 0, err
-	}
 	n, err := f.h.WriteAt(ctx, p, off)
-	if err != nil && !smbclient.Refused(err) {
+	if err != nil && !smbclient.Refused(err) && !smbshare.Unsent(err) {
 		err = base.Uncertain(err)
 	}
 	return n, err

@@ -1,6 +1,7 @@
 package handshake
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -68,12 +69,12 @@ type Offer struct {
 //
 // Source: [LWIO §Network Discovery], [OP-34] to [OP-42], [OP-112]
 func Negotiate(ctx context.Context, sess Session, providers []rdma.Provider, key [16]byte) (*Association, error) {
-	resp, err := exchange(ctx, sess, providers, key)
+	resp, app, ok, err := exchangeKeyed(ctx, sess, providers, key)
 	if err != nil {
 		return nil, err
 	}
 	a := &Association{clientKey: key, serverKey: resp.Key}
-	if app, ok := sess.ApplicationKey(); ok {
+	if ok {
 		a.authKey = wire.DeriveAuthKey(app, a.clientKey, a.serverKey)
 	}
 	left := maxInstances
@@ -86,6 +87,26 @@ func Negotiate(ctx context.Context, sess Session, providers []rdma.Provider, key
 		a.Offers = append(a.Offers, Offer{block.Name, block.Instances[:n]})
 	}
 	return a, nil
+}
+
+// maxReplaced bounds the sessions that one NEGOTIATE outlives.
+const maxReplaced = 8
+
+// exchangeKeyed is exchange that returns also the application key of the SMB session that it used. If the
+// session is replaced meanwhile, it sends the NEGOTIATE again.
+func exchangeKeyed(
+	ctx context.Context, sess Session, providers []rdma.Provider, key [16]byte,
+) (resp *wire.NegotiateResponse, app []byte, ok bool, err error) {
+	for range maxReplaced {
+		app, ok = sess.ApplicationKey()
+		if resp, err = exchange(ctx, sess, providers, key); err != nil {
+			return nil, nil, false, err
+		}
+		if now, _ := sess.ApplicationKey(); bytes.Equal(now, app) {
+			return resp, app, ok, nil
+		}
+	}
+	return nil, nil, false, errors.New("negotiate: the SMB session is replaced again and again")
 }
 
 // exchange sends one NEGOTIATE over the pipe.

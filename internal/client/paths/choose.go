@@ -63,7 +63,7 @@ func (c *Set) connectBy(ctx context.Context, r *Path, assoc *handshake.Associati
 		at /= max(len(assoc.Offers), 1)
 	}
 	for _, inst := range rotated(instances, at) {
-		remote, err := handshake.RemoteAddr(p.Name(), inst, c.Server)
+		remote, err := handshake.RemoteAddr(p.Name(), inst, c.Smb.State().Server)
 		if err == nil {
 			var cn *rdmaconn.Conn
 			if cn, err = c.connectTo(ctx, r, assoc, p, remote); err == nil {

@@ -3,7 +3,8 @@
 // requests between several connections.
 //
 // Each Path has one goroutine, which makes the connection, waits for its loss, and replaces it.
-// It ends with the client or the SMB session.
+// While the SMB session is replaced after a loss it waits for that. It ends with the client, or
+// when the SMB session has ended for good.
 //
 // Source: [LWIO §Discovery], [OP-112]
 package paths

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +20,6 @@ type Set struct {
 	Cfg    base.Config
 	Target string // host and port, for the log
 	Smb    sessionLife
-	Server netip.Addr // where SMB was reached
 
 	Paths       []*Path            // none if there is no RDMA for good
 	WithoutRDMA string             // why
@@ -39,8 +38,12 @@ type Set struct {
 // sessionLife is the SMB session, as paths know it.
 type sessionLife interface {
 	handshake.Session
-	// Err is why the session has ended, nil as long as it has not.
+	// Err is why the session has ended for good, nil as long as it has not.
 	Err() error
+	// Await waits until there is a session, after a loss another one.
+	Await(ctx context.Context) error
+	// State describes the session.
+	State() base.SessionState
 }
 
 // Transport describes the carrier of data now, with the reason.
@@ -49,6 +52,16 @@ func (c *Set) Transport() base.Transport {
 	if !t.RDMA() {
 		t.Encryption = c.Smb.Encryption()
 	}
+	if c.Closed.Load() {
+		return t
+	}
+	s := c.Smb.State()
+	if s.Away != nil {
+		t.Reason += fmt.Sprintf("; there is no SMB session: %v", s.Away)
+	} else if s.Reconnects > 0 {
+		t.Reason += fmt.Sprintf("; the SMB session was replaced %d times", s.Reconnects)
+	}
+	t.Reason = strings.TrimPrefix(t.Reason, "; ")
 	return t
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -25,7 +24,7 @@ func begin(t *testing.T, s *lwiotest.Server, cfg base.Config) (*paths.Set, error
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &paths.Set{Target: to.Host, Server: netip.MustParseAddrPort(s.Addr()).Addr()}
+	c := &paths.Set{Target: to.Host}
 	if c.Cfg = cfg.WithDefaults(); c.Cfg.Providers == nil {
 		c.Cfg.Providers = []rdma.Provider{iwarp.New(nil)}
 	}

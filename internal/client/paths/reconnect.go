@@ -3,7 +3,6 @@ package paths
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"lwio/internal/client/base"
@@ -13,19 +12,13 @@ import (
 
 // The times of reconnection.
 const (
-	// minPause and maxPause bound the time between two attempts to replace a connection.
-	// Each time it doubles, and up to half of it is left to chance. While calls wait it is
-	// at most one of waitParts of Config.ReconnectTimeout.
-	minPause  = 5 * time.Millisecond
-	maxPause  = 10 * time.Second
+	// waitParts bounds the time between two attempts while calls wait: it is at most one of so
+	// many parts of Config.ReconnectTimeout.
 	waitParts = 8
 	// firstPause and maxFirstPause bound it for a connection that could not be made when
 	// the client was: often it never can.
 	firstPause    = time.Second
 	maxFirstPause = time.Minute
-	// provenAfter is for how long a connection must have lived that is replaced without a
-	// pause.
-	provenAfter = time.Second
 	// attemptTimeout bounds one attempt.
 	attemptTimeout = 2 * connectTimeout
 )
@@ -35,9 +28,9 @@ const (
 func (r *Path) maintain(ctx context.Context) {
 	defer r.Set.Maintainers.Done()
 	cn := r.last
-	var pause backoff
+	var pause base.Backoff
 	if cn == nil {
-		pause.pause = firstPause
+		pause = base.NewBackoff(firstPause)
 		cn = r.make(ctx, nil, &pause)
 	}
 	for cn != nil {
@@ -50,13 +43,13 @@ func (r *Path) maintain(ctx context.Context) {
 		if r.Set.Cfg.ReconnectTimeout < 0 {
 			return
 		}
-		pause.lived(cn.Age(), cn.Used())
+		pause.Lived(cn.Age(), cn.Used())
 		cn = r.replace(ctx, cn, &pause)
 	}
 }
 
 // replace makes a connection in place of cn. It returns nil if there will be none.
-func (r *Path) replace(ctx context.Context, cn *rdmaconn.Conn, pause *backoff) *rdmaconn.Conn {
+func (r *Path) replace(ctx context.Context, cn *rdmaconn.Conn, pause *base.Backoff) *rdmaconn.Conn {
 	select {
 	case <-cn.Gone(): // with it all calls have left, and counted their replays
 	case <-ctx.Done():
@@ -67,8 +60,9 @@ func (r *Path) replace(ctx context.Context, cn *rdmaconn.Conn, pause *backoff) *
 
 // make makes a connection in place of cn, or the first one, with as many attempts as it
 // takes. It returns nil if there will be none.
-func (r *Path) make(ctx context.Context, cn *rdmaconn.Conn, pause *backoff) *rdmaconn.Conn {
-	for try := 1; pause.sleep(ctx, r.longestPause()); try++ {
+func (r *Path) make(ctx context.Context, cn *rdmaconn.Conn, pause *base.Backoff) *rdmaconn.Conn {
+	for try := 1; pause.Sleep(ctx, r.longestPause()); try++ {
+		_ = r.Set.Smb.Await(ctx) // without a session the attempt fails, and says why
 		next, err := r.attempt(ctx)
 		if err == nil {
 			return r.replaced(cn, next, try)
@@ -107,9 +101,9 @@ func (r *Path) longestPause() time.Duration {
 	case r.last == nil:
 		return maxFirstPause
 	case time.Now().After(r.until):
-		return maxPause
+		return base.MaxPause
 	}
-	return min(max(r.Set.Cfg.ReconnectTimeout/waitParts, minPause), maxPause)
+	return min(max(r.Set.Cfg.ReconnectTimeout/waitParts, base.MinPause), base.MaxPause)
 }
 
 // attempt tries once to make a connection.
@@ -264,37 +258,4 @@ func (r *Path) fenceInTurn(ctx context.Context, cn *rdmaconn.Conn, changed <-cha
 		return false, fmt.Errorf("the server may still be doing writes of the lost RDMA connection, and cannot be asked: %w", err)
 	}
 	return true, nil
-}
-
-// backoff computes the pause before the next attempt. The pause doubles with each attempt.
-type backoff struct{ pause time.Duration }
-
-// lived says for how long the last connection was there, and whether it was of use.
-func (b *backoff) lived(d time.Duration, used bool) {
-	switch {
-	case d >= provenAfter:
-		b.pause = 0
-	case used:
-		b.pause = min(b.pause, minPause)
-	}
-}
-
-// next is the longest pause before the next attempt, if it must not be longer than most.
-func (b *backoff) next(most time.Duration) time.Duration {
-	d := min(b.pause, most)
-	b.pause = max(2*d, minPause)
-	return d
-}
-
-// sleep waits, and reports false if ctx has ended.
-func (b *backoff) sleep(ctx context.Context, most time.Duration) bool {
-	if d := b.next(most); d > 0 {
-		t := time.NewTimer(d/2 + rand.N(d/2+1))
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-		}
-	}
-	return ctx.Err() == nil
 }

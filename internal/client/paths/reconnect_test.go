@@ -14,33 +14,6 @@ import (
 	"lwio/internal/client/rdmaconn"
 )
 
-// The pause doubles until a connection has been of use or has lived long.
-func TestBackoffGrowsUntilConnectionProves(t *testing.T) {
-	var b backoff
-	var pauses []time.Duration
-	for range 20 {
-		pauses = append(pauses, b.next(maxPause))
-	}
-	if pauses[0] != 0 || pauses[1] != minPause || !slices.IsSorted(pauses) || pauses[19] != maxPause {
-		t.Error(pauses)
-	}
-	b.lived(0, false)
-	if b.next(maxPause) != maxPause {
-		t.Error("a connection of no use counts")
-	}
-	if b.next(time.Second) != time.Second {
-		t.Error("calls wait longer than they may")
-	}
-	b.lived(0, true)
-	if b.next(maxPause) != minPause {
-		t.Error("a connection of use does not count")
-	}
-	b.lived(provenAfter, false)
-	if b.next(maxPause) != 0 {
-		t.Error("a connection that lived long does not count")
-	}
-}
-
 // sessionEnd is an SMB session that has ended with an error, or lives if that is nil.
 type sessionEnd struct {
 	sessionLife
@@ -100,6 +73,8 @@ type noPipe struct {
 	sessionEnd
 	opened atomic.Int32
 }
+
+func (s *noPipe) ApplicationKey() ([]byte, bool) { return nil, false }
 
 func (s *noPipe) OpenPipe(context.Context, string) (handshake.Pipe, error) {
 	s.opened.Add(1)

@@ -3,6 +3,7 @@ package smbshare
 import (
 	"context"
 
+	"lwio/internal/client/base"
 	"lwio/internal/client/handshake"
 	"lwio/internal/smb/smbclient"
 	"lwio/internal/wire"
@@ -11,6 +12,11 @@ import (
 // Session is an SMB session with one share. All calls
 // return when ctx ends, errors carry the server's status, and a lost connection is
 // net.ErrClosed.
+//
+// A session outlives its connection if the server grants persistent handles: it logs on again,
+// and takes its opens over. A call waits for that as long as its context and
+// Config.ReconnectTimeout allow. Then a request that was not sent, or that does no harm if it is
+// executed twice, is sent again.
 //
 // Source: [LWIO §Discovery], [MS-SMB2 3.2]
 type Session interface {
@@ -23,8 +29,13 @@ type Session interface {
 	Remove(ctx context.Context, name string) error
 	Rename(ctx context.Context, from, to string) error
 	handshake.Session
-	// Err is why the session has ended, nil as long as it has not.
+	// Err is why the session has ended for good, nil as long as it has not.
 	Err() error
+	// Await waits until there is a connection, after a loss another one. It returns nil, the error of
+	// ctx, or why the session has ended for good.
+	Await(ctx context.Context) error
+	// State describes the session.
+	State() base.SessionState
 	// Close ends the session, and tells the server as long as ctx lets it. A second close
 	// does nothing.
 	Close(ctx context.Context) error
@@ -76,6 +87,8 @@ const (
 type Handle interface {
 	// Created describes the file as the open found it.
 	Created() Entry
+	// Err is base.ErrStale, and why, once the server does not keep the open any more; else nil.
+	Err() error
 	// ResumeKey returns the key of the open, and whether the server offers LWIO for
 	// it. [OP-30] [OP-33]
 	ResumeKey(ctx context.Context) (key [24]byte, lwio bool, err error)

@@ -1,0 +1,347 @@
+package smbshare
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+
+	"lwio/internal/client/base"
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbclient"
+	"lwio/internal/wire"
+)
+
+// handle is an open of a session. After the loss of a link it is reclaimed on the next one, before any
+// other request. An open directory that is not persistent is opened again by its name.
+//
+// Source: [MS-SMB2 3.2.1.6]
+type handle struct {
+	s          *session
+	req        OpenRequest // of the open
+	created    Entry
+	persistent bool
+	locks      lockSequences
+
+	stale  atomic.Pointer[error] // why the server does not keep the open; nil as long as it may
+	closed atomic.Bool           // by the program
+
+	turn chan struct{} // holds a token while a goroutine reclaims the open
+
+	mu  sync.Mutex // guards the following fields
+	f   *smbclient.File
+	on  *link      // the link of f
+	key *resumeKey // the last known one; nil if there is none
+}
+
+// resumeKey is the key of an open, and whether the server offers LWIO for it.
+type resumeKey struct {
+	key  [24]byte
+	lwio bool
+}
+
+// newHandle returns the handle of a new open.
+func newHandle(s *session, req OpenRequest, f *smbclient.File, l *link) *handle {
+	return &handle{s: s, req: req, created: f.Info(), persistent: f.Granted() > 0, f: f, on: l, turn: make(chan struct{}, 1)}
+}
+
+func (h *handle) Created() Entry { return h.created }
+
+// Err returns base.ErrStale with its reason, or nil.
+func (h *handle) Err() error {
+	if why := h.stale.Load(); why != nil {
+		return *why
+	}
+	return nil
+}
+
+// file returns the file, and the link that it is open on.
+func (h *handle) file() (*smbclient.File, *link) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.f, h.on
+}
+
+// fileOn returns the file on l, which it reclaims if that has not been done.
+//
+// Errors: base.ErrStale; ctx's; the loss of l, as the error of a request that was not sent.
+func (h *handle) fileOn(ctx context.Context, l *link) (*smbclient.File, error) {
+	if f, on := h.file(); on == l {
+		return f, nil
+	}
+	select {
+	case h.turn <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	done := make(chan error, 1)
+	reclaim := func() { // the caller may leave, and the open is not given up with the call
+		defer func() { <-h.turn }()
+		done <- h.reclaim(h.s.ctx, l)
+	}
+	if err := h.s.start(reclaim); err != nil {
+		<-h.turn
+		return nil, err
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			return nil, err
+		}
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	f, on := h.file()
+	if on != l {
+		return nil, &awayError{fmt.Errorf("%w", l.s.Err())}
+	}
+	return f, nil
+}
+
+// reclaim reclaims the open on l, and settles the locks in doubt. Precondition: the caller has the
+// turn.
+//
+// Source: [MS-SMB2 3.2.4.4]
+func (h *handle) reclaim(ctx context.Context, l *link) error {
+	_, on := h.file()
+	switch err := h.Err(); {
+	case on == l:
+		return nil
+	case err != nil:
+		return err
+	}
+	f, err := h.openAgain(ctx, l)
+	if err != nil {
+		if l.s.Err() != nil || ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
+			return &awayError{err}
+		}
+		return h.fail(err)
+	}
+	if err := h.settleLocks(ctx, f, l); err != nil {
+		return &awayError{err}
+	}
+	h.mu.Lock()
+	h.f, h.on = f, l
+	h.mu.Unlock()
+	return nil
+}
+
+// openAgain sends the CREATE that reclaims the open.
+func (h *handle) openAgain(ctx context.Context, l *link) (f *smbclient.File, err error) {
+	q := h.req
+	switch {
+	case h.persistent:
+		old, _ := h.file()
+		id := old.ID()
+		q.Reclaim = &id
+		err = available(ctx, func() error {
+			f, err = l.tree.Create(ctx, q)
+			return err
+		})
+		if err == nil {
+			h.s.reclaimed.Add(1)
+		}
+		return f, err
+	case !h.created.IsDir():
+		return nil, errors.New("the server did not grant to keep it")
+	}
+	q.Persistent, q.Disposition = nil, DispositionOpen
+	f, err = l.tree.Create(ctx, q)
+	if err == nil && f.Info().ID != h.created.ID {
+		_ = f.Close(ctx) // if that fails, the end of the session closes it
+		return nil, errors.New("another directory has its name")
+	}
+	return f, err
+}
+
+// fail makes the open stale, and returns its error.
+func (h *handle) fail(why error) error {
+	err := fmt.Errorf("%w: %w", base.ErrStale, staleReason{why})
+	h.stale.CompareAndSwap(nil, &err)
+	h.s.forget(h)
+	if h.closed.Load() {
+		return h.Err()
+	}
+	h.s.cfg.Logger.Warn("lwio: open file lost", "server", h.s.where, "name", h.req.Name, "err", why)
+	return h.Err()
+}
+
+// staleReason is the refusal of a reclaim in words. It has no status: the status speaks of the CREATE.
+type staleReason struct{ error }
+
+func (e staleReason) Error() string {
+	switch {
+	case errors.Is(e.error, ntstatus.ObjectNameNotFound):
+		return "it was closed when its time without a connection was over, or by a restart"
+	case errors.Is(e.error, ntstatus.AccessDenied):
+		return "the server refuses it to this user"
+	}
+	return e.error.Error()
+}
+
+// restore reclaims the open after a loss, or closes it if the program has closed it.
+func (h *handle) restore(l *link) {
+	f, err := h.fileOn(h.s.ctx, l)
+	if err != nil || !h.closed.Load() {
+		return
+	}
+	if f.Close(h.s.ctx) == nil {
+		h.s.forget(h)
+	}
+}
+
+// try calls do with the file, as session.try.
+func (h *handle) try(ctx context.Context, again bool, do func(f *smbclient.File) error) error {
+	return h.s.try(ctx, again, func(l *link) error {
+		f, err := h.fileOn(ctx, l)
+		if err != nil {
+			return err
+		}
+		return do(f)
+	})
+}
+
+// ResumeKey returns the key from the server, or without a link the last known one.
+func (h *handle) ResumeKey(ctx context.Context) (key [24]byte, lwio bool, err error) {
+	if err := h.Err(); err != nil {
+		return key, false, err
+	}
+	h.mu.Lock()
+	known, on := h.key, h.on
+	h.mu.Unlock()
+	if known != nil && on.s.Err() != nil {
+		return known.key, known.lwio, nil
+	}
+	err = h.try(ctx, true, func(f *smbclient.File) error {
+		b, err := f.ResumeKey(ctx)
+		if err != nil {
+			return err
+		}
+		k, err := wire.DecodeResumeKey(b)
+		if err != nil {
+			return base.ProtocolError("%v", err)
+		}
+		key, lwio = k.Key, k.Context != ""
+		return nil
+	})
+	if err == nil {
+		h.mu.Lock()
+		h.key = &resumeKey{key, lwio}
+		h.mu.Unlock()
+	}
+	return key, lwio, err
+}
+
+func (h *handle) ReadAt(ctx context.Context, p []byte, off int64) (n int, err error) {
+	err = h.try(ctx, true, func(f *smbclient.File) error {
+		m, err := f.ReadAt(ctx, p[n:], off+int64(n))
+		n += m
+		return err
+	})
+	return n, err
+}
+
+func (h *handle) WriteAt(ctx context.Context, p []byte, off int64) (n int, err error) {
+	err = h.try(ctx, false, func(f *smbclient.File) error {
+		m, err := f.WriteAt(ctx, p[n:], off+int64(n))
+		n += m
+		return err
+	})
+	return n, err
+}
+
+func (h *handle) Flush(ctx context.Context) error {
+	return h.try(ctx, true, func(f *smbclient.File) error { return f.Flush(ctx) })
+}
+
+// Settle returns nil after a loss: the server has ended the requests of the lost link before it
+// answered on the next one.
+//
+// Source: [MS-SMB2 3.3.5.5.3]
+func (h *handle) Settle(ctx context.Context) error {
+	return h.try(ctx, true, func(f *smbclient.File) error { return f.Settle(ctx) })
+}
+
+func (h *handle) Stat(ctx context.Context) (e Entry, err error) {
+	err = h.try(ctx, true, func(f *smbclient.File) (err error) {
+		e, err = f.Stat(ctx)
+		return err
+	})
+	return e, err
+}
+
+func (h *handle) Entries(ctx context.Context) (list []Entry, err error) {
+	err = h.try(ctx, true, func(f *smbclient.File) (err error) {
+		list, err = listed(f.ReadDir(ctx, "*"), h.s.cfg.MaxListing)
+		return err
+	})
+	return list, err
+}
+
+// SetSize asks for the size if the response was lost: the size that was to be set is the outcome. With
+// another size the outcome is unknown, because another client may have changed the size after it.
+func (h *handle) SetSize(ctx context.Context, size int64) error {
+	var unknown error // the loss of the response
+	err := h.s.try(ctx, true, func(l *link) error {
+		f, err := h.fileOn(ctx, l)
+		if err != nil {
+			return err
+		}
+		if unknown != nil {
+			e, err := f.Stat(ctx)
+			if err == nil && e.Size != size {
+				err = unknown
+			}
+			return err
+		}
+		if err = f.SetSize(ctx, size); lost(l, err) && !Unsent(err) {
+			unknown = err
+		}
+		return err
+	})
+	if err != nil && unknown != nil {
+		return base.Uncertain(err)
+	}
+	return err
+}
+
+func (h *handle) Rename(ctx context.Context, name string) error {
+	return h.try(ctx, false, func(f *smbclient.File) error { return f.Rename(ctx, name, true) })
+}
+
+// SetDelete does no harm if it is done twice.
+func (h *handle) SetDelete(ctx context.Context, on bool) error {
+	return h.try(ctx, true, func(f *smbclient.File) error { return f.SetDelete(ctx, on) })
+}
+
+// Close closes the open. If the call ends before the next link is there, the open is reclaimed and closed
+// then.
+func (h *handle) Close(ctx context.Context) error {
+	if h.closed.Swap(true) {
+		return nil
+	}
+	if err := h.Err(); err != nil {
+		return err
+	}
+	sent := false
+	err := h.s.try(ctx, true, func(l *link) error {
+		f, err := h.fileOn(ctx, l)
+		if err != nil {
+			return err
+		}
+		err = f.Close(ctx)
+		sent = sent || lost(l, err) && !Unsent(err)
+		return err
+	})
+	if sent && errors.Is(err, base.ErrStale) {
+		err = nil // it was closed before the response was lost
+	}
+	if err == nil || h.s.isUp() {
+		h.s.forget(h)
+	}
+	return err
+}
+
+var _ Handle = (*handle)(nil)
