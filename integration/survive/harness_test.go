@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,17 +50,18 @@ func (l testLog) Write(p []byte) (int, error) {
 
 // wires are the connections of one client, which a test cuts.
 type wires struct {
-	rdma  atomic.Bool  // the next RDMA request cuts its connection
-	cutAt atomic.Int64 // when the connections of SMB were cut, in nanoseconds since 1970; 0 for never
-	mu    sync.Mutex   // guards smb
-	smb   []net.Conn
+	keepAlive time.Duration // Config.KeepAlive
+	rdma      atomic.Bool   // the next RDMA request cuts its connection
+	refuse    atomic.Bool   // no connection of SMB is made
+	mu        sync.Mutex    // guards smb
+	smb       []net.Conn
 }
 
 // config is the configuration of a client that uses the wires and one transport.
 func (w *wires) config(transport string) *lwio.Config {
 	cfg := &lwio.Config{
 		SMBOnly: transport == lwio.TransportSMB, RequireRDMA: transport != lwio.TransportSMB,
-		DialContext: w.dial, Timeout: time.Minute, ReconnectTimeout: time.Minute,
+		DialContext: w.dial, Timeout: time.Minute, ReconnectTimeout: time.Minute, KeepAlive: w.keepAlive,
 	}
 	for _, p := range lwio.DefaultProviders() {
 		if p.Name() == transport {
@@ -70,6 +72,9 @@ func (w *wires) config(transport string) *lwio.Config {
 }
 
 func (w *wires) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	if w.refuse.Load() {
+		return nil, syscall.EHOSTUNREACH
+	}
 	c, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err == nil {
 		w.mu.Lock()
@@ -93,9 +98,6 @@ func (w *wires) cutRDMA() { w.rdma.Store(true) }
 func (w *wires) cutSMB() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.smb) > 0 {
-		w.cutAt.CompareAndSwap(0, time.Now().UnixNano())
-	}
 	for _, c := range w.smb {
 		raw, err := c.(*net.TCPConn).SyscallConn()
 		if err == nil {

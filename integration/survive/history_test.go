@@ -17,10 +17,9 @@ const (
 	actWrite
 	actLock
 	actUnlock
-	actLose // the session of a client ends, and with it its locks
 )
 
-func (a action) String() string { return [...]string{"read", "write", "lock", "unlock", "lose"}[a] }
+func (a action) String() string { return [...]string{"read", "write", "lock", "unlock"}[a] }
 
 // call is an operation on a register. Registers that are guarded are used under their lock only.
 type call struct {
@@ -77,11 +76,6 @@ func (r register) next(c call, a answer) []register {
 			return nil
 		}
 		after.holder = 0
-	case actLose:
-		if r.holder == c.client {
-			after.holder = 0
-		}
-		return []register{after}
 	}
 	if a.unknown && after != r {
 		return []register{r, after}
@@ -133,14 +127,6 @@ func (h *history) begin(c call) int {
 	defer h.mu.Unlock()
 	h.list = append(h.list, porcupine.Operation{ClientId: c.client, Input: c, Call: h.now(), Output: answer{unknown: true}, Return: math.MaxInt64})
 	return len(h.list) - 1
-}
-
-// lose records the loss of a session, which may have its effect at any time after the cut.
-func (h *history) lose(c call, cut time.Time) {
-	i := h.begin(c)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.list[i].Call = int64(cut.Sub(h.began.Round(0)))
 }
 
 // end records the answer to a call.

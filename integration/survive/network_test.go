@@ -78,22 +78,8 @@ func TestShortOutagesFailNoCall(t *testing.T) {
 		{"no SMB", drop(sandbox.In, smbPort), link.Heal},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			work := &team{}
-			for j, transport := range []string{"iwarp", lwio.TransportSMB} {
-				w, err := newWorker(s, directory(dir), 2*i+j, transport, new(durations))
-				if err != nil {
-					t.Fatal(err)
-				}
-				w.lossless = true
-				work.members = append(work.members, w)
-			}
+			work := farTeam(t, s, dir, 2*i)
 			work.start()
-			defer func() {
-				if err := work.end(); err != nil {
-					t.Error(err)
-				}
-				t.Log(work.members)
-			}()
 			for range 2 {
 				if err := work.progress(3); err != nil {
 					t.Fatal(err)
@@ -111,6 +97,86 @@ func TestShortOutagesFailNoCall(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLostConnectionsAreReplaced breaks connections without a sign to either side: the link is down for longer than
+// dead peers are noticed in, the packets of one direction are lost, or a translator of addresses forgets the
+// connections of SMB, of RDMA, or both. Clients see a pause, and no error.
+//
+// Source: [OP-42], [OP-112]
+func TestLostConnectionsAreReplaced(t *testing.T) {
+	const longer = 12 * time.Second
+	link, s, dir := farServer(t)
+	forget := func(ports ...int) func() error {
+		return func() (err error) {
+			for _, port := range ports {
+				err = errors.Join(err, link.Forget(port))
+			}
+			return err
+		}
+	}
+	for i, c := range []struct {
+		name   string
+		breaks func() error
+		lasts  time.Duration
+		ends   func() error
+	}{
+		{"link down", link.Down, longer, link.Up},
+		{"nothing arrives at the client", func() error { return errors.Join(link.Drop(sandbox.In, smbPort), link.Drop(sandbox.In, rdmaPort)) }, longer, link.Heal},
+		{"nothing arrives at the server", func() error { return errors.Join(link.Drop(sandbox.Out, smbPort), link.Drop(sandbox.Out, rdmaPort)) }, longer, link.Heal},
+		{"SMB is forgotten", forget(smbPort), 0, link.Heal},
+		{"RDMA is forgotten", forget(rdmaPort), 0, link.Heal},
+		{"both are forgotten", forget(smbPort, rdmaPort), 0, link.Heal},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			work := farTeam(t, s, dir, 100+2*i)
+			for _, w := range work.members {
+				w.keepAlive = time.Second
+			}
+			work.start()
+			if err := work.progress(3); err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			if err := c.breaks(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(c.lasts)
+			if c.lasts > 0 {
+				if err := c.ends(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := work.progress(3); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("all clients go on after %v", time.Since(begin).Round(time.Millisecond))
+			if err := errors.Join(work.end(), c.ends(), work.checkAtRest(directory(dir))); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// farTeam makes a lossless worker over iWARP and one over SMB.
+func farTeam(t *testing.T, s *supervise.Server, dir string, number int) *team {
+	t.Helper()
+	work := &team{}
+	for j, transport := range []string{"iwarp", lwio.TransportSMB} {
+		w, err := newWorker(s, directory(dir), number+j, transport, new(durations))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.lossless = true
+		work.members = append(work.members, w)
+	}
+	t.Cleanup(func() {
+		if err := work.end(); err != nil {
+			t.Error(err)
+		}
+		t.Log(work.members)
+	})
+	return work
 }
 
 // TestRDMAGoesOnWithoutSMB drops all packets of SMB: reads and writes over RDMA are answered meanwhile.

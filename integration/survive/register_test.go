@@ -5,9 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,13 +47,11 @@ func TestModelOfRegisters(t *testing.T) {
 			{write(1, 5), answer{}, 0, 9}, {read, answer{value: 5}, 1, 2}, {write(2, 6), answer{}, 3, 4},
 			{read, answer{value: 6}, 5, 6}, {read, answer{value: 5}, 7, 8}}, false},
 		"two holders": {[]step{{lock(1), answer{}, 0, 1}, {lock(2), answer{}, 2, 3}}, false},
-		"the lock is lost with the session": {[]step{
-			{lock(1), answer{}, 0, 1}, {call{action: actLose, client: 1}, answer{}, 2, 9}, {lock(2), answer{}, 3, 4}}, true},
 		"a write that comes after its lock": {[]step{
-			{lock(1), answer{}, 0, 1}, {guarded(write(1, 5)), unknown, 2, 9}, {call{action: actLose, client: 1}, answer{}, 3, 4},
+			{lock(1), answer{}, 0, 1}, {guarded(write(1, 5)), unknown, 2, 9}, {call{action: actUnlock, client: 1}, answer{}, 3, 4},
 			{lock(2), answer{}, 5, 6}, {guarded(call{action: actRead, client: 2}), answer{value: 5}, 7, 8}}, true},
 		"a write that comes under another's lock": {[]step{
-			{lock(1), answer{}, 0, 1}, {guarded(write(1, 5)), unknown, 2, 19}, {call{action: actLose, client: 1}, answer{}, 3, 4},
+			{lock(1), answer{}, 0, 1}, {guarded(write(1, 5)), unknown, 2, 19}, {call{action: actUnlock, client: 1}, answer{}, 3, 4},
 			{lock(2), answer{}, 5, 6}, {guarded(call{action: actRead, client: 2}), answer{}, 7, 8},
 			{guarded(call{action: actRead, client: 2}), answer{value: 5}, 9, 10}}, false},
 	} {
@@ -77,7 +73,6 @@ const (
 	registers     = 5
 	registerSpace = 4096 // bytes of the file
 	callsOfRound  = 40   // of each client
-	mostTries     = 100  // to connect while connections are cut
 	players       = 4
 	noisePause    = 200 * time.Microsecond
 )
@@ -97,8 +92,7 @@ type player struct {
 
 	c       *lwio.Client
 	f       *lwio.File
-	beside  atomic.Pointer[lwio.File] // f, for noise
-	unknown []int                     // writes that may still be done, until a sync
+	unknown []int // writes that may still be done, until a sync
 }
 
 // connect connects and opens the file.
@@ -114,7 +108,6 @@ func (p *player) connect() error {
 		return errors.Join(err, c.Close())
 	}
 	p.c, p.f = c, f
-	p.beside.Store(f)
 	return nil
 }
 
@@ -123,9 +116,7 @@ func (p *player) connect() error {
 func (p *player) noise(done context.Context) {
 	b := make([]byte, 8)
 	for ; done.Err() == nil; time.Sleep(noisePause) {
-		if f := p.beside.Load(); f != nil {
-			_, _ = f.ReadAtContext(done, b, 0) // the connection may be lost
-		}
+		_, _ = p.f.ReadAtContext(done, b, 0) // done may end it
 	}
 }
 
@@ -138,11 +129,6 @@ func (p *player) round(base int) error {
 	defer noise.Wait()
 	defer stop()
 	for range callsOfRound {
-		for try := 0; p.f == nil; try++ {
-			if err := p.connect(); err != nil && try == mostTries {
-				return err
-			}
-		}
 		var err error
 		switch k := p.r.IntN(20); {
 		case k < 8:
@@ -161,34 +147,12 @@ func (p *player) round(base int) error {
 	return nil
 }
 
-// after decides about the error of a call. The end of the session ends the locks of the client.
+// after decides about the error of a call: only its outcome may be unknown, or another client have the lock.
 func (p *player) after(err error) error {
-	switch {
-	case err == nil, errors.Is(err, lwio.ErrLocked):
+	if err == nil || errors.Is(err, lwio.ErrLocked) || errors.Is(err, lwio.ErrUncertain) {
 		return nil
-	case errors.Is(err, lwio.ErrUncertain) && !p.ended():
-		return nil
-	case !errors.Is(err, net.ErrClosed) && !errors.Is(err, fs.ErrClosed):
-		return fmt.Errorf("client %d over %s: %w", p.number, p.transport, err)
 	}
-	at := p.cutAt.Swap(0)
-	if at == 0 {
-		return fmt.Errorf("client %d over %s: the session ended without a cut: %w", p.number, p.transport, err)
-	}
-	for i := range registers {
-		p.h.lose(call{action: actLose, client: p.number, register: p.base + i}, time.Unix(0, at))
-	}
-	_ = p.c.Close() // its session is over
-	p.c, p.f, p.unknown = nil, nil, nil
-	p.beside.Store(nil)
-	p.number += players // the new session is another client
-	return nil
-}
-
-// ended reports whether the SMB session is over.
-func (p *player) ended() bool {
-	_, err := p.f.Stat(context.Background())
-	return errors.Is(err, net.ErrClosed)
+	return fmt.Errorf("client %d over %s: %w", p.number, p.transport, err)
 }
 
 func (p *player) off(register int) int64 { return int64(p.base+register) * registerSpace }
@@ -329,13 +293,15 @@ func (sluggishFile) delay() {
 // Source: [OP-92d], [OP-112]
 func TestHistoryIsLinearizable(t *testing.T) {
 	for _, c := range []struct {
-		name      string
-		rdma, smb float64 // chances of a cut for each request
-		reconnect time.Duration
+		name       string
+		rdma, smb  float64 // chances of a cut: for each request, and each millisecond
+		reconnect  time.Duration
+		transports [players]string
 	}{
-		{"replay", 0.005, 0, time.Minute},
-		{"uncertain", 0.005, 0, 1},
-		{"sessions", 0.001, 0.05, time.Minute},
+		{"replay", 0.005, 0, time.Minute, [...]string{"shm", "iwarp", "shm", "iwarp"}},
+		{"uncertain", 0.005, 0, 1, [...]string{"shm", "iwarp", "shm", "iwarp"}},
+		{"SMB", 0, 0.05, time.Minute, [...]string{"shm", lwio.TransportSMB, lwio.TransportSMB, "iwarp"}},
+		{"both", 0.005, 0.05, time.Minute, [...]string{"shm", "iwarp", lwio.TransportSMB, "iwarp"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -360,19 +326,18 @@ func TestHistoryIsLinearizable(t *testing.T) {
 			}
 			var values atomic.Uint64
 			var all []*player
-			for i, transport := range [players]string{"shm", "iwarp", "shm", "iwarp"} {
+			for i, transport := range c.transports {
 				p := &player{
 					number: i + 1, transport: transport, url: s.URL(), file: "registers", reconnect: c.reconnect,
 					r: rand.New(rand.NewPCG(uint64(i), 2)), values: &values,
 				}
+				if err := p.connect(); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = p.c.Close() })
 				all = append(all, p)
-				defer func() {
-					if p.c != nil {
-						_ = p.c.Close()
-					}
-				}()
 			}
-			var lost, again, calls uint64
+			var lost, again, smb, calls uint64
 			cut.Store(true)
 			for round := range rounds {
 				h := playRound(t, all, round*registers, c.smb)
@@ -383,12 +348,10 @@ func TestHistoryIsLinearizable(t *testing.T) {
 			}
 			cut.Store(false)
 			for _, p := range all {
-				if p.c != nil {
-					st := p.c.Stats()
-					lost, again = lost+st.Lost, again+st.ReplayedWrites
-				}
+				st := p.c.Stats()
+				lost, again, smb = lost+st.Lost, again+st.ReplayedWrites, smb+st.SMBReconnects
 			}
-			t.Logf("%d calls; of the last sessions %d connections lost, %d writes sent again", calls, lost, again)
+			t.Logf("%d calls; %d connections of RDMA and %d sessions of SMB replaced, %d writes sent again", calls, lost, smb, again)
 		})
 	}
 }

@@ -113,8 +113,11 @@ func (w *worker) run(stop context.Context) error {
 type wrongError struct{ error }
 
 // after decides about the error of an operation: a failed connection is given up, and wrong data ends the
-// worker.
+// worker. After an uncertain write a lossless worker goes on.
 func (w *worker) after(err error) error {
+	if w.lossless && w.transport == lwio.TransportSMB && errors.Is(err, lwio.ErrUncertain) {
+		err = w.sync()
+	}
 	if err == nil || w.lossless || errors.As(err, new(wrongError)) {
 		return err
 	}
@@ -231,18 +234,20 @@ func (w *worker) writeBlocks(f *lwio.File, at, n int) error {
 	default:
 		w.refused.Add(1)
 	}
-	if late && w.lossless {
-		return fmt.Errorf("write %d of %d blocks at %d: %w", write, n, at, err)
-	}
 	return err
 }
 
-// sync syncs the file. Then no write that was uncertain can still be done.
+// sync syncs the file. Then no uncertain write of these opens can still be done.
 func (w *worker) sync() error {
-	if err := w.f.Sync(context.Background()); err != nil {
-		return err
+	for _, f := range []*lwio.File{w.f, w.guard} {
+		if err := f.Sync(context.Background()); err != nil {
+			return err
+		}
 	}
 	w.ledger.Synced()
+	if w.sessions.Load() == 1 {
+		w.ledger.Settle()
+	}
 	return nil
 }
 
@@ -254,16 +259,16 @@ func (w *worker) beRefused() error {
 		return err
 	}
 	err := w.writeBlocks(w.f, 0, 1+w.r.IntN(lockedBlocks))
-	switch {
-	case err == nil:
+	if err == nil {
 		return wrong(errors.New("a write to a locked range succeeds"))
-	case !errors.Is(err, lwio.ErrLocked):
+	}
+	if errors.Is(err, lwio.ErrLocked) {
+		err = w.writeBlocks(w.guard, 0, lockedBlocks)
+	}
+	if err != nil && !(w.lossless && errors.Is(err, lwio.ErrUncertain)) {
 		return err
 	}
-	if err := w.writeBlocks(w.guard, 0, lockedBlocks); err != nil {
-		return err
-	}
-	return w.guard.Unlock(ctx, lockedRange)
+	return errors.Join(err, w.guard.Unlock(ctx, lockedRange))
 }
 
 // team are workers that work at the same time.
