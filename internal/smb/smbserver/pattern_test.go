@@ -16,6 +16,7 @@ import (
 
 // Source: [MS-FSA 2.1.4.4]
 func TestPatternMatchesWildcards(t *testing.T) {
+	long := strings.Repeat("b", 60)
 	for _, c := range []struct {
 		pattern string
 		yes, no []string
@@ -38,6 +39,8 @@ func TestPatternMatchesWildcards(t *testing.T) {
 		{`a"`, []string{"a", "a."}, []string{"a.b", "ab"}},
 		{`<"*`, []string{"a", "a.b", "a.b.c"}, nil},
 		{`a"b`, []string{"a.b"}, []string{"ab", "a"}},
+		// A run of wildcards from position 60 to 69, over the end of a word of positions.
+		{long + "**********z", []string{long + "z", long + "xyz"}, []string{"z", "xyz", "bz", long}},
 	} {
 		p, st := newPattern(c.pattern)
 		if st != ntstatus.Success {
