@@ -1,0 +1,99 @@
+package statefile
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime/debug"
+
+	"golang.org/x/sys/unix"
+)
+
+// osFile is a file of the host. The end of it is mapped, so that a frame costs no system call.
+type osFile struct {
+	*os.File
+	mapped []byte
+	base   int64 // of mapped in the file
+}
+
+func (f *osFile) size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (f *osFile) truncate(size int64) error { return errors.Join(f.unmap(), f.Truncate(size)) }
+
+// Close closes the file.
+func (f *osFile) Close() error { return errors.Join(f.unmap(), f.File.Close()) }
+
+func (f *osFile) unmap() error {
+	m := f.mapped
+	if f.mapped = nil; m == nil {
+		return nil
+	}
+	return f.fail("unmap", unix.Munmap(m))
+}
+
+func (f *osFile) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: op, Path: f.Name(), Err: err}
+}
+
+// reserve reserves the space by fallocate, or by writing zeros if the file system has no fallocate, and
+// maps the end of the file.
+func (f *osFile) reserve(from, to int64) error {
+	fd := int(f.Fd())
+	err := error(unix.EINTR)
+	for errors.Is(err, unix.EINTR) {
+		err = unix.Fallocate(fd, 0, from, to-from)
+	}
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		_, err = f.WriteAt(make([]byte, to-from), from)
+	}
+	if err != nil {
+		return f.fail("reserve space", err)
+	}
+	return f.remap(from, to)
+}
+
+// remap maps the bytes up to an offset, from the page of another offset on.
+func (f *osFile) remap(from, to int64) error {
+	if err := f.unmap(); err != nil {
+		return err
+	}
+	base := from &^ int64(os.Getpagesize()-1)
+	m, err := unix.Mmap(int(f.Fd()), base, int(to-base), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return f.fail("map", err)
+	}
+	f.mapped, f.base = m, base
+	return nil
+}
+
+// errFault is the error of a store into mapped memory that the kernel refuses.
+var errFault = fmt.Errorf("%w: the file system refuses the store", unix.EIO)
+
+// commit stores p into the mapped memory. A failure of the file system, which comes as a signal of this
+// thread, is an error.
+func (f *osFile) commit(p []byte, off int64) (err error) {
+	if off < f.base || off+int64(len(p)) > f.base+int64(len(f.mapped)) {
+		if err := f.remap(off, off+int64(len(p))); err != nil {
+			return err
+		}
+	}
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(old)
+		if recover() != nil {
+			err = f.fail("write", errFault)
+		}
+	}()
+	store(f.mapped[off-f.base:], p)
+	return nil
+}

@@ -1,0 +1,80 @@
+package statefile
+
+// location is the place of the put operation of a record.
+type location struct {
+	gen  uint32 // of the file
+	size uint32 // of the operation, in bytes
+	off  int64  // in the file
+}
+
+// index has the location of each record.
+type index struct {
+	groups  map[uint64]map[uint64]location
+	records int
+	live    int64 // the sizes of all locations
+}
+
+// apply applies the operations of a payload at offset off of the file gen.
+//
+// Errors: a malformed operation; the operations before it are applied.
+func (x *index) apply(payload []byte, gen uint32, off int64) error {
+	for r := (operations{payload: payload}); ; {
+		o, ok, err := r.next()
+		switch {
+		case err != nil || !ok:
+			return err
+		case o.kind == opPut:
+			x.put(o.key, location{gen: gen, size: uint32(o.size), off: off + int64(o.at)})
+		case o.kind == opDelete:
+			x.remove(o.key)
+		default:
+			x.drop(o.key.Group)
+		}
+	}
+}
+
+func (x *index) put(k Key, l location) {
+	items := x.groups[k.Group]
+	if items == nil {
+		if x.groups == nil {
+			x.groups = make(map[uint64]map[uint64]location)
+		}
+		items = make(map[uint64]location, 1)
+		x.groups[k.Group] = items
+	}
+	if old, ok := items[k.Item]; ok {
+		x.live -= int64(old.size)
+	} else {
+		x.records++
+	}
+	items[k.Item] = l
+	x.live += int64(l.size)
+}
+
+func (x *index) remove(k Key) {
+	items := x.groups[k.Group]
+	old, ok := items[k.Item]
+	if !ok {
+		return
+	}
+	x.live -= int64(old.size)
+	x.records--
+	if delete(items, k.Item); len(items) == 0 {
+		delete(x.groups, k.Group)
+	}
+}
+
+func (x *index) drop(group uint64) {
+	items := x.groups[group]
+	for _, l := range items {
+		x.live -= int64(l.size)
+	}
+	x.records -= len(items)
+	delete(x.groups, group)
+}
+
+// holds reports whether the record k is at the place l.
+func (x *index) holds(k Key, l location) bool {
+	at, ok := x.groups[k.Group][k.Item]
+	return ok && at == l
+}

@@ -1,0 +1,26 @@
+//go:build !linux
+
+package statefile
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+)
+
+// errUnsupported is the error of Open on this system.
+var errUnsupported = errors.Join(errors.ErrUnsupported, errors.New("the state of a server is kept on Linux only"))
+
+func checkPrivate(fs.FileInfo) error { return errUnsupported }
+
+func lockFile(*os.File) error { return errUnsupported }
+
+func hostBootID() (string, error) { return "", errUnsupported }
+
+// osFile is a file of the host.
+type osFile struct{ *os.File }
+
+func (f *osFile) size() (int64, error)       { return 0, errUnsupported }
+func (f *osFile) truncate(int64) error       { return errUnsupported }
+func (f *osFile) reserve(_, _ int64) error   { return errUnsupported }
+func (f *osFile) commit([]byte, int64) error { return errUnsupported }
