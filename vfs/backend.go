@@ -84,6 +84,10 @@ type Handle interface {
 	// Entry describes the entry name of a directory. It follows links inside the tree. dir is
 	// the path of the directory.
 	Entry(dir, name string) (FileInfo, error)
+	// Identity returns bytes that no other file of the host has had, also after the file was removed
+	// and another one got its number, and that a later process finds again. errors.ErrUnsupported:
+	// the backend has none.
+	Identity() ([]byte, error)
 	// File returns the descriptor, or nil if there is none. The handle owns it.
 	File() *os.File
 	// Close closes the file.

@@ -18,6 +18,10 @@
 //     opens are closed. It has a resume key of 24 random bytes, by which its owner finds it
 //     again. An open whose client has lost its connection is an orphan ([Open.SetOrphan]). [OP-56]
 //
+//   - [FS.Restore] makes an open of an earlier process again, if its file is still the same one
+//     ([Open.Identity]). Until all restored opens of a file are taken over or closed, the file is in its
+//     grace period: it cannot be opened anew.
+//
 //   - I/O holds a reference ([Open.Acquire], [Open.Release]). [Open.Close] first refuses new
 //     references, runs the revoke hooks ([Open.OnRevoke]), waits for the held references, and then
 //     deletes and closes. [OP-58b]

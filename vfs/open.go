@@ -45,6 +45,9 @@ type Open struct {
 	closing bool   // guarded by table.mu
 	counted bool   // in a shareCounts of node; guarded by table.mu
 	orphan  bool   // guarded by table.mu
+	// returning reports that the open was restored, and its client has not taken it over; guarded by
+	// table.mu.
+	returning bool
 
 	done     chan struct{} // closed when Close is over
 	closeErr error         // guarded by done

@@ -19,6 +19,7 @@ func (o *Open) SetOrphan(on bool) {
 	o.orphan = on
 	if o.counted {
 		o.node.sharing(o).add(o.granted, o.shareMode, 1)
+		o.returnedLocked()
 	}
 }
 

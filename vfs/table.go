@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"errors"
 	"sync"
 
 	"lwio/internal/ntstatus"
@@ -29,6 +30,9 @@ type node struct {
 	opens   []*Open     // in no order
 	counts  shareCounts // of the opens that are no orphans
 	orphans shareCounts
+	// returning counts the restored opens that their clients have not taken over. While there are
+	// any, the file is in its grace period.
+	returning int
 	// deletion is the name that is removed with the last open, or nil.
 	deletion *deletion
 }
@@ -77,6 +81,8 @@ func (t *table) admitLocked(id NodeID, access Access, mode ShareMode) error {
 		return ntstatus.SharingViolation
 	case n.orphans.conflicts(access, mode):
 		return because(ntstatus.FileNotAvailable, "an open of a client that has lost its connection")
+	case n.returning > 0:
+		return errGrace
 	}
 	return nil
 }
@@ -95,7 +101,7 @@ func (t *table) register(o *Open, access Access) error {
 	if t.closed {
 		return ntstatus.FileClosed
 	}
-	if err := t.admitLocked(o.nodeID, access, o.shareMode); err != nil {
+	if err := t.admitLocked(o.nodeID, access, o.shareMode); err != nil && (!o.returning || !errors.Is(err, errGrace)) {
 		return err
 	}
 	n := t.nodes[o.nodeID]
@@ -108,6 +114,9 @@ func (t *table) register(o *Open, access Access) error {
 	n.add(o)
 	n.sharing(o).add(o.granted, o.shareMode, 1)
 	o.counted = true
+	if o.returning {
+		n.returning++
+	}
 	t.byKey[o.key] = o
 	t.ownLocked(o)
 	return nil
@@ -152,6 +161,7 @@ func (t *table) unregister(o *Open) *deletion {
 	n.remove(o)
 	n.sharing(o).add(o.granted, o.shareMode, -1)
 	o.counted = false
+	o.returnedLocked()
 	delete(t.byKey, o.key)
 	t.disownLocked(o)
 	if o.deleteOnClose {

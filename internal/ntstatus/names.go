@@ -37,6 +37,7 @@ const (
 	FileLockConflict                 Status = 0xC0000054
 	LockNotGranted                   Status = 0xC0000055
 	DeletePending                    Status = 0xC0000056
+	FileInvalid                      Status = 0xC0000098
 	AccountLockedOut                 Status = 0xC0000234
 	PrivilegeNotHeld                 Status = 0xC0000061
 	WrongPassword                    Status = 0xC000006A
@@ -129,6 +130,7 @@ var names = map[Status]string{
 	FileLockConflict:                 "FILE_LOCK_CONFLICT",
 	LockNotGranted:                   "LOCK_NOT_GRANTED",
 	DeletePending:                    "DELETE_PENDING",
+	FileInvalid:                      "FILE_INVALID",
 	AccountLockedOut:                 "ACCOUNT_LOCKED_OUT",
 	PrivilegeNotHeld:                 "PRIVILEGE_NOT_HELD",
 	WrongPassword:                    "WRONG_PASSWORD",

@@ -136,3 +136,6 @@ func (h *file) Names(n int, restart bool) ([]string, error) {
 func (h *file) Entry(dir, name string) (vfs.FileInfo, error) {
 	return h.dir.visible(dir, name)
 }
+
+// Identity is not supported on this system.
+func (h *file) Identity() ([]byte, error) { return nil, errors.ErrUnsupported }
