@@ -71,6 +71,13 @@ type Config struct {
 	// to probes of an idle connection, or to data. A client that takes no data for that time counts too.
 	// Default 10 s, at least 1 s; negative for no check. RDMA connections have a check of their provider.
 	KeepAlive time.Duration
+	// StateDir is a directory in which the server keeps the durable opens of its clients, with their
+	// locks: after the death of the process, or after Close, the next server with the same directory and
+	// the same shares gives them back, for the time of DurableTimeout. New makes the directory, with mode
+	// 0700. One server at a time uses it. An open that was replaced or removed meanwhile is refused to
+	// its client, and so is every open after a restart of the host. Empty: opens end with the server.
+	// Linux only. [OP-56]
+	StateDir string
 	// Limits bound the resources that clients take.
 	Limits Limits
 	// Logger receives connections, refusals and failures; nil discards them.

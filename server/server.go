@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"lwio/internal/smb/smbserver"
+	"lwio/internal/statefile"
 	"lwio/server/internal/association"
 )
 
@@ -19,6 +20,7 @@ type Server struct {
 	cfg    Config
 	smb    *smbserver.Server
 	engine *engine
+	state  *statefile.Log // nil without Config.StateDir
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -28,19 +30,26 @@ type Server struct {
 // New returns a server, which serves nothing until Serve is called. The caller closes it, and
 // cfg.FS after it.
 //
-// Errors: an invalid configuration.
+// Errors: an invalid configuration; Config.StateDir is in use, damaged, open to other users or cannot be
+// written.
 func New(cfg Config) (*Server, error) {
 	ofUser := cfg.Limits.ConnectionsPerUser // its default depends on the kind of connections
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, engine: newEngine(&cfg)}
+	s := &Server{cfg: cfg}
+	if cfg.StateDir != "" {
+		if s.state, err = statefile.Open(cfg.StateDir); err != nil {
+			return nil, fmt.Errorf("server: new: %w", err)
+		}
+	}
+	s.engine = newEngine(&cfg)
 	smb := smbserver.Config{
 		FS: cfg.FS, ServerName: cfg.ServerName, Encryption: cfg.Encryption, Lookup: cfg.Lookup, Logger: cfg.Logger,
 		Kerberos: cfg.Kerberos, RequireKerberos: cfg.RequireKerberos,
 		MaxConnections: cfg.Limits.SMBConnections, MaxUserConnections: ofUser, AuthFailures: cfg.Limits.AuthFailures,
-		KeepAlive: cfg.KeepAlive, DurableTimeout: cfg.DurableTimeout, MaxOrphans: cfg.Limits.Orphans,
+		KeepAlive: cfg.KeepAlive, DurableTimeout: cfg.DurableTimeout, State: s.state, MaxOrphans: cfg.Limits.Orphans,
 		RequestRate: cfg.Limits.RequestRate, ByteRate: cfg.Limits.ByteRate, ByteBurst: cfg.Limits.ByteBurst, Memory: cfg.Limits.SMBMemory,
 	}
 	if len(cfg.Providers) > 0 {
@@ -49,7 +58,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	if s.smb, err = smbserver.New(smb); err != nil {
 		s.engine.close()
-		return nil, fmt.Errorf("server: new: %w", err)
+		return nil, errors.Join(fmt.Errorf("server: new: %w", err), s.closeState())
 	}
 	s.engine.startWatching()
 	return s, nil
@@ -148,7 +157,15 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Close() error {
 	s.stopListening()
 	s.engine.close() // first: SMB waits for LWIO's I/O before it closes a file
-	return s.smb.Close()
+	return errors.Join(s.smb.Close(), s.closeState())
+}
+
+// closeState closes the state, whose records stay.
+func (s *Server) closeState() error {
+	if s.state == nil {
+		return nil
+	}
+	return s.state.Close()
 }
 
 // Reauthorize applies changes of users and rights to the clients that are connected. It ends the SMB
@@ -179,6 +196,11 @@ func (s *Server) Stats() Stats {
 	st.SMBReads, st.SMBWrites = Count{smb.Reads, smb.ReadBytes}, Count{smb.Writes, smb.WrittenBytes}
 	st.Throttled += smb.Slowed
 	st.SMBMemory, st.MaxSMBMemory = smb.Memory, s.cfg.Limits.SMBMemory
+	if s.state != nil {
+		state := s.state.Stats()
+		st.StateRecords, st.StateBytes, st.StateFailing = state.Records, state.FileBytes, state.Failure != nil
+	}
+	st.Restored, st.NotRestored = smb.Restored, smb.NotRestored
 	reads := s.engine.readUsage()
 	st.ReadMemory, st.MaxReadMemory = reads.Held, reads.Limit
 	files := s.cfg.FS.Stats()

@@ -24,6 +24,14 @@ type Stats struct {
 	// clients have taken over. OrphansExpired counts the orphans whose time ended, and OrphansRefused
 	// the opens that were closed with their connection because of Limits.Orphans.
 	Resumed, Reclaimed, OrphansExpired, OrphansRefused uint64
+	// Restored is the number of opens that the server took from Config.StateDir at its start, and
+	// NotRestored the number of those that it could not open again.
+	Restored, NotRestored int
+	// StateRecords and StateBytes are the size of the state, in records and in bytes of its files.
+	// StateFailing: the last compaction of the state failed, and the files grow.
+	StateRecords int
+	StateBytes   int64
+	StateFailing bool
 	// SMBReads and SMBWrites count the I/O over SMB.
 	SMBReads, SMBWrites Count
 	// OpenFiles is the number of open files, over SMB and LWIO together, at most MaxOpenFiles.

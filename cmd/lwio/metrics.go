@@ -33,6 +33,10 @@ var (
 	metricSuspended   = metric("suspended_sessions", "SMB sessions that wait for their clients now.")
 	metricResumed     = metric("resumed_sessions_total", "SMB sessions that continued a suspended one.")
 	metricOrphanEnds  = metric("orphaned_opens_total", "Open files whose clients had lost the SMB connection, by their outcome.", "outcome")
+	metricRestored    = metric("restored_opens", "Open files of the state when the server started, by their outcome.", "outcome")
+	metricState       = metric("state_records", "Records of opens and locks in the state now.")
+	metricStateBytes  = metric("state_bytes", "Size of the state in its files.")
+	metricStateFails  = metric("state_failing", "1 while the last compaction of the state has failed.")
 	metricFiles       = metric("files", "Files registered now.")
 	metricCredits     = metric("credits", "Credits granted now, of all connections.")
 	metricQueue       = metric("queue_depth", "Operations that wait for a worker now.", "pool")
@@ -90,6 +94,15 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	o.counter(metricOrphanEnds, st.Reclaimed, "reclaimed")
 	o.counter(metricOrphanEnds, st.OrphansExpired, "expired")
 	o.counter(metricOrphanEnds, st.OrphansRefused, "refused")
+	o.gauge(metricRestored, st.Restored, "restored")
+	o.gauge(metricRestored, st.NotRestored, "refused")
+	o.gauge(metricState, st.StateRecords)
+	o.gauge(metricStateBytes, int(st.StateBytes))
+	if st.StateFailing {
+		o.gauge(metricStateFails, 1)
+	} else {
+		o.gauge(metricStateFails, 0)
+	}
 	o.gauge(metricFiles, st.Files)
 	o.gauge(metricCredits, st.Credits)
 	o.gauge(metricQueue, st.ReadQueue, "read")

@@ -42,6 +42,7 @@ type serveOptions struct {
 	audit      string
 	durable    time.Duration // --durable-timeout
 	keepAlive  time.Duration
+	state      string
 	kerberos   kerberosOptions
 	limits     limitOptions
 	// given reports whether the command line has a flag.
@@ -61,7 +62,8 @@ With --user, the first line of the password file is that user's password. Withou
 each line is a user, as 'lwio user add' writes it. --config names a file in TOML with shares,
 users, their rights, and values of flags; the command line takes precedence. --keytab lets these users
 log on by Kerberos too, as NAME@REALM. SIGHUP applies changes of users, rights and keytab, and
-opens the file of the audit log again. Files with passwords or hashes must have mode 0600.`,
+opens the file of the audit log again. With --state clients keep their open files and locks when the
+server is killed or stopped, and started again within --durable-timeout. Files with passwords or hashes must have mode 0600.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -88,6 +90,7 @@ opens the file of the audit log again. Files with passwords or hashes must have 
 	f.StringVar(&o.audit, "audit", "", "file for the audit log, in JSON: logons, refusals, opens and changes of files; '-' is the standard error")
 	f.DurationVar(&o.durable, "durable-timeout", server.DefaultDurableTimeout, "most time for which open files and locks wait for a client that has lost the connection; 0 means that they end with it")
 	f.DurationVar(&o.keepAlive, "keep-alive", server.DefaultKeepAlive, "time after which the SMB connection of a client that does not respond ends; 0 for no check")
+	f.StringVar(&o.state, "state", "", "directory in which the opens and locks of clients outlive the death and a restart of the server (not of the host)")
 	o.kerberos.register(cmd)
 	o.limits.register(cmd)
 	return cmd
@@ -186,6 +189,9 @@ func (o *serveOptions) readConfig() (*config.File, error) {
 	if f.Keytab != "" && !o.given("keytab") {
 		o.kerberos.keytab = f.Keytab
 	}
+	if f.State != "" && !o.given("state") {
+		o.state = f.State
+	}
 	if f.Realm != "" && !o.given("realm") {
 		o.kerberos.realm = f.Realm
 	}
@@ -197,7 +203,7 @@ func (o *serveOptions) readConfig() (*config.File, error) {
 
 // serverConfig returns the configuration of the server, without files, users and log.
 func (o *serveOptions) serverConfig(all []rdma.Provider) (cfg server.Config, err error) {
-	cfg.AllowMD5 = o.allowMD5
+	cfg.AllowMD5, cfg.StateDir = o.allowMD5, o.state
 	for _, d := range []struct {
 		flag  string
 		value time.Duration

@@ -91,6 +91,9 @@ func (s *service) credentials(a *app, o serveOptions) (*userfile.File, error) {
 		}
 		return users, nil
 	}
+	if o.state != "" {
+		return nil, usagef("--state needs a --password-file or a --config: the password of one run is of no use after a restart")
+	}
 	if err := loopbackOnly("--listen", o.listen); err != nil {
 		return nil, err
 	}

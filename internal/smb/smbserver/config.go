@@ -9,6 +9,7 @@ import (
 
 	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbwire"
+	"lwio/internal/statefile"
 	"lwio/vfs"
 )
 
@@ -149,6 +150,9 @@ type Config struct {
 	// probes of an idle connection, or to data. A client that takes no data for that time counts too.
 	// Default 10 s, at least 1 s; negative for no check.
 	KeepAlive time.Duration
+	// State keeps the durable opens, so that the next process gives them back to their clients. It
+	// belongs to the caller, which closes it after the server. Nil: they end with the process.
+	State *statefile.Log
 	// StallTimeout bounds the time from the first byte of a message to its last, and the
 	// time in which the client takes a response, for each MiB begun. Default 30 s.
 	StallTimeout time.Duration

@@ -77,8 +77,12 @@ func createFile(r *request, path string, q *smbwire.CreateRequest, d *durable) n
 		o := &open{tree: r.tree, file: file, persistent: r.conn.srv.openIDs.Add(1)}
 		if d != nil && !file.IsDir() {
 			r.conn.srv.lineages.grant(d, r.session, o, action)
+			err = r.conn.srv.lineages.keep(d, r.session)
 		}
-		st := r.session.handles.add(o, o.persistent)
+		st := statusOf(err)
+		if err == nil {
+			st = r.session.handles.add(o, o.persistent)
+		}
 		if st == ntstatus.Success {
 			fileCreated(r, o, uint32(action), &info, q.Contexts)
 			return ntstatus.Success

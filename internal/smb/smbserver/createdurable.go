@@ -86,7 +86,11 @@ func createDurable(r *request, path string, q *smbwire.CreateRequest, asked *smb
 //
 // Source: [MS-SMB2 3.3.5.9.12]
 func reclaim(r *request, asked *smbwire.DurableReconnect, q *smbwire.CreateRequest) ntstatus.Status {
-	d := r.conn.srv.lineages.byFileID(asked.FileID.Persistent)
+	t := r.conn.srv.lineages
+	d := t.byFileID(asked.FileID.Persistent)
+	if s, ok := t.stale[asked.FileID.Persistent]; ok && d == nil && s.key == (durableKey{r.conn.agreed.client.GUID, asked.CreateGUID, r.session.user}) {
+		return s.status
+	}
 	switch {
 	case d == nil, d.key.client != r.conn.agreed.client.GUID, d.key.guid != asked.CreateGUID:
 		return ntstatus.ObjectNameNotFound

@@ -21,6 +21,7 @@ type durable struct {
 
 	requests inFlight
 	locks    lockSequences
+	kept     keptOpen
 
 	// lineages.mu guards the rest.
 	lineage *Lineage

@@ -55,7 +55,7 @@ func (t *lineages) grant(d *durable, s *Session, o *open, action vfs.Action) {
 	t.opens[d.id] = d
 	t.mu.Unlock()
 	o.durable = d
-	o.file.OnRevoke(func() { t.remove(d) })
+	o.file.OnRevoke(func() { t.closed(d) })
 }
 
 // remove removes a durable open.
@@ -159,6 +159,9 @@ func (t *lineages) claim(d *durable, s *Session, o *open) ntstatus.Status {
 	if moved {
 		delete(d.lineage.opens, d)
 		s.lineage.opens[d] = struct{}{}
+		if t.abandonedLocked(d.lineage) {
+			t.endLocked(d.lineage, false)
+		}
 		d.lineage, s.lineage.lasting = s.lineage, true
 	}
 	t.mu.Unlock()
@@ -176,7 +179,11 @@ func (t *lineages) claim(d *durable, s *Session, o *open) ntstatus.Status {
 func (t *lineages) release(d *durable) {
 	t.mu.Lock()
 	kept := d.over || !t.stopped && t.orphanLocked(d)
+	stopped := t.stopped
 	t.mu.Unlock()
+	if stopped {
+		d.park()
+	}
 	if !kept {
 		_ = d.file.Close() // vfs logs a failed delete
 	}

@@ -30,6 +30,7 @@ type Lineage struct {
 	timer    *time.Timer           // runs while the lineage is suspended
 	over     bool
 	left     bool // by LOGOFF
+	restored bool // of an earlier process; no session names it
 }
 
 // evidence is the evidence that a client has given in its last logon.

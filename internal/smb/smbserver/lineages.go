@@ -10,20 +10,25 @@ import (
 	"time"
 
 	"lwio/internal/account"
+	"lwio/internal/statefile"
 	"lwio/vfs"
 )
 
 // lineages is the table of the lineages and of the durable opens of all clients (durables.go). One mutex
 // guards their states; it is not held while files are closed. Safe for concurrent use.
 type lineages struct {
-	most    time.Duration // of an orphan; negative for no durable opens
-	renewal time.Duration // after the end of a ticket
-	files   *vfs.FS
-	log     *slog.Logger
-	memory  *account.Sum // of suspended lineages
-	orphans *account.Sum
-	count   lineageCounts
-	ending  sync.WaitGroup // timers that close something
+	most     time.Duration // of an orphan; negative for no durable opens
+	renewal  time.Duration // after the end of a ticket
+	files    *vfs.FS
+	log      *slog.Logger
+	memory   *account.Sum // of suspended lineages
+	orphans  *account.Sum
+	count    lineageCounts
+	ending   sync.WaitGroup       // timers that close something
+	state    *statefile.Log       // nil if the opens end with the process
+	naming   sync.Mutex           // serialises the changes of names in state
+	restored int                  // opens of an earlier process; fixed before the first connection
+	stale    map[uint64]staleOpen // by persistent id; fixed before the first connection
 
 	mu      sync.Mutex
 	stopped bool // lineages end with their sessions
@@ -55,8 +60,8 @@ const (
 func newLineages(cfg *Config, memory *account.Sum) *lineages {
 	return &lineages{
 		most: cfg.DurableTimeout, renewal: cfg.RenewalTime, files: cfg.FS, log: cfg.Logger, memory: memory,
-		orphans: account.NewSum(int64(cfg.MaxOrphans), 0),
-		all:     make(map[*Lineage]struct{}), byName: make(map[uint64]*Lineage),
+		orphans: account.NewSum(int64(cfg.MaxOrphans), 0), state: cfg.State, stale: make(map[uint64]staleOpen),
+		all: make(map[*Lineage]struct{}), byName: make(map[uint64]*Lineage),
 		opens: make(map[uint64]*durable), byGUID: make(map[durableKey]*durable),
 	}
 }
@@ -198,6 +203,11 @@ func (t *lineages) endLocked(l *Lineage, left bool) {
 		return
 	}
 	l.wakeLocked()
+	if t.stopped && !left {
+		for d := range l.opens {
+			d.park()
+		}
+	}
 	l.over, l.left, l.session = true, left, nil
 	for _, id := range l.names {
 		delete(t.byName, id)
@@ -228,6 +238,7 @@ func (t *lineages) audit(event, user string, attrs ...slog.Attr) {
 func (t *lineages) addTo(st *Stats) {
 	st.Suspended, st.Orphans = int(t.count.suspended.Load()), int(t.orphans.Held())
 	st.Resumed, st.Reclaimed = t.count.resumed.Load(), t.count.reclaimed.Load()
+	st.Restored, st.NotRestored = t.restored, len(t.stale)
 	st.Expired, st.OrphansRefused = t.count.expired.Load(), t.count.refused.Load()
 }
 

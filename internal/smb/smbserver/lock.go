@@ -23,7 +23,7 @@ func handleLock(r *request, q smbwire.LockRequest) ntstatus.Status {
 	case o.durable != nil && o.durable.locks.repeated(&q):
 		return r.resp.empty()
 	case q.Locks[0].Flags&smbwire.LockUnlock != 0:
-		st = unlockRanges(o.file, q.Locks)
+		st = unlockRanges(o, &q)
 	default:
 		st = lockRanges(r, o, &q)
 	}
@@ -41,19 +41,49 @@ func locked(r *request, o *open, q *smbwire.LockRequest) ntstatus.Status {
 	return r.resp.empty()
 }
 
+// gotLocks writes the locks that an open has got into the state, if the open is durable. If that fails
+// the open loses the locks.
+func (o *open) gotLocks(q *smbwire.LockRequest, locks ...vfs.Lock) ntstatus.Status {
+	if o.durable == nil {
+		return ntstatus.Success
+	}
+	err := o.durable.kept.lock(locks, q)
+	if err != nil {
+		for _, l := range locks {
+			_ = o.file.Unlock(l.Range) // only a close has unlocked it
+		}
+	}
+	return statusOf(err)
+}
+
 // unlockRanges unlocks one range after the other, up to the first that fails.
 //
 // Source: [MS-SMB2 3.3.5.14.1]
-func unlockRanges(f *vfs.Open, list []smbwire.LockElement) ntstatus.Status {
-	for _, l := range list {
+func unlockRanges(o *open, q *smbwire.LockRequest) ntstatus.Status {
+	ranges := make([]vfs.Range, len(q.Locks))
+	st := error(ntstatus.Success)
+	for i, l := range q.Locks {
 		if l.Flags != smbwire.LockUnlock {
-			return ntstatus.InvalidParameter
+			ranges, st = ranges[:i], ntstatus.InvalidParameter
+			break
 		}
-		if err := f.Unlock(vfs.Range{Off: l.Offset, Len: l.Length}); err != nil {
+		ranges[i] = vfs.Range{Off: l.Offset, Len: l.Length}
+	}
+	if o.durable != nil {
+		if statusOf(st) != ntstatus.Success {
+			q = new(smbwire.LockRequest) // without a sequence: the request fails
+		}
+		if err := o.durable.kept.unlock(ranges, q, o.file.Unlock); err != nil {
+			return statusOf(err)
+		}
+		return statusOf(st)
+	}
+	for _, r := range ranges {
+		if err := o.file.Unlock(r); err != nil {
 			return statusOf(err)
 		}
 	}
-	return ntstatus.Success
+	return statusOf(st)
 }
 
 // lockRanges locks all ranges, or none. A request waits only for a single range, and not
@@ -81,6 +111,9 @@ func lockRanges(r *request, o *open, q *smbwire.LockRequest) ntstatus.Status {
 		return waitForLock(r, o, q, locks[0])
 	}
 	err := o.file.TryLock(locks...)
+	if err == nil {
+		return o.gotLocks(q, locks...)
+	}
 	if errors.Is(err, ntstatus.LockNotGranted) && list[0].Flags&smbwire.LockFailImmediately == 0 {
 		return ntstatus.InternalError
 	}
@@ -94,6 +127,9 @@ func lockRanges(r *request, o *open, q *smbwire.LockRequest) ntstatus.Status {
 // Source: [MS-SMB2 3.3.5.14.2], [MS-SMB2 3.3.4.2]
 func waitForLock(r *request, o *open, q *smbwire.LockRequest, l vfs.Lock) ntstatus.Status {
 	wait, err := o.file.QueueLock(l)
+	if wait == nil && err == nil {
+		return o.gotLocks(q, l)
+	}
 	if wait == nil {
 		return statusOf(err)
 	}
@@ -103,6 +139,9 @@ func waitForLock(r *request, o *open, q *smbwire.LockRequest, l vfs.Lock) ntstat
 			defer context.AfterFunc(r.session.ctx, r.waitDone)()
 		}
 		st := statusOf(wait.Wait(r.waitCtx))
+		if st == ntstatus.Success {
+			st = o.gotLocks(q, l)
+		}
 		if st == ntstatus.Success {
 			st = locked(r, o, q)
 		}
@@ -115,5 +154,5 @@ func waitForLock(r *request, o *open, q *smbwire.LockRequest, l vfs.Lock) ntstat
 	if wait.Wait(now) != nil {
 		return ntstatus.InsufficientResources
 	}
-	return ntstatus.Success
+	return o.gotLocks(q, l)
 }

@@ -87,6 +87,8 @@ type Stats struct {
 	// clients have taken over. Expired counts the orphans whose time ended, and OrphansRefused the
 	// durable opens that were closed with their connection because there were too many orphans.
 	Resumed, Reclaimed, Expired, OrphansRefused uint64
+	// Restored and NotRestored count the opens of the state at the start of the server.
+	Restored, NotRestored int
 }
 
 // New returns a server with a copy of the configuration. The caller calls Serve, and at
@@ -100,7 +102,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	cfg = cfg.withDefaults()
 	memory := account.NewSum(cfg.Memory, 0)
-	return &Server{
+	s := &Server{
 		cfg:       cfg,
 		start:     time.Now(),
 		hint:      (&smbauth.AcceptorConfig{Kerberos: cfg.Kerberos, RequireKerberos: cfg.RequireKerberos}).ServerHint(),
@@ -112,7 +114,13 @@ func New(cfg Config) (*Server, error) {
 		listeners: make(map[net.Listener]struct{}),
 		sessions:  make(map[uint64]*Session),
 		limiters:  make(map[string]*ratelimit.Limiter),
-	}, nil
+	}
+	if cfg.State != nil {
+		if err := s.restore(); err != nil {
+			return nil, errors.Join(fmt.Errorf("smbserver: new: %w", err), s.Close())
+		}
+	}
+	return s, nil
 }
 
 // Serve accepts connections until the listener fails or the server is closed. It then

@@ -33,7 +33,7 @@ func handleSetInfo(r *request, q smbwire.SetInfoRequest) ntstatus.Status {
 		if r.conn.audited() {
 			path = o.file.Path()
 		}
-		st = setFile(o, smbwire.FileClass(q.Class), q.Data)
+		st = setFile(r.conn.srv.lineages, o, smbwire.FileClass(q.Class), q.Data)
 		r.auditChange(o.file, path, smbwire.FileClass(q.Class), st)
 	case q.InfoType >= smbwire.InfoFile && q.InfoType <= smbwire.InfoQuota:
 		return ntstatus.NotSupported
@@ -49,21 +49,21 @@ func handleSetInfo(r *request, q smbwire.SetInfoRequest) ntstatus.Status {
 // setFile changes the information of a class about a file.
 //
 // Source: [MS-SMB2 3.3.5.21.1], [MS-FSCC 2.4]
-func setFile(o *open, class smbwire.FileClass, data []byte) ntstatus.Status {
+func setFile(t *lineages, o *open, class smbwire.FileClass, data []byte) ntstatus.Status {
 	f := o.file
 	var err error
 	switch class {
 	case smbwire.ClassBasic:
 		err = setBasic(f, data)
 	case smbwire.ClassRename, smbwire.ClassRenameEx:
-		err = rename(f, class, data)
+		err = rename(t, f, class, data)
 	case smbwire.ClassDisposition:
 		var i smbwire.DispositionInfo
 		if i, err = smbwire.DecodeDispositionInfo(data); err == nil {
-			err = f.SetDeleteOnClose(bool(i))
+			err = t.setDeleting(f, bool(i))
 		}
 	case smbwire.ClassDispositionEx:
-		err = setDisposition(f, data)
+		err = setDisposition(t, f, data)
 	case smbwire.ClassAllocation:
 		err = setAllocation(f, data)
 	case smbwire.ClassEndOfFile:
@@ -123,7 +123,7 @@ func setBasic(f *vfs.Open, data []byte) error {
 // rename moves a file within its share.
 //
 // Source: [MS-FSCC 2.4.42.2], [MS-FSCC 2.4.43]
-func rename(f *vfs.Open, class smbwire.FileClass, data []byte) error {
+func rename(t *lineages, f *vfs.Open, class smbwire.FileClass, data []byte) error {
 	i, err := smbwire.DecodeRenameInfo(data)
 	if err != nil {
 		return err
@@ -147,13 +147,13 @@ func rename(f *vfs.Open, class smbwire.FileClass, data []byte) error {
 	case !ok || path == "":
 		return ntstatus.ObjectNameInvalid
 	}
-	return f.Rename(path, replace)
+	return t.rename(f, path, replace)
 }
 
 // setDisposition sets or clears the deletion of a file on close, in the newer form.
 //
 // Source: [MS-FSCC 2.4.12]
-func setDisposition(f *vfs.Open, data []byte) error {
+func setDisposition(t *lineages, f *vfs.Open, data []byte) error {
 	i, err := smbwire.DecodeUint32Info(data)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func setDisposition(f *vfs.Open, data []byte) error {
 	if uint32(i)&^smbwire.DispositionDelete != 0 {
 		return ntstatus.NotSupported
 	}
-	return f.SetDeleteOnClose(uint32(i)&smbwire.DispositionDelete != 0)
+	return t.setDeleting(f, uint32(i)&smbwire.DispositionDelete != 0)
 }
 
 // setSize sets the length of a file.

@@ -68,6 +68,8 @@ type File struct {
 	Realm  string `toml:"realm"`
 	// RequireKerberos refuses NTLM.
 	RequireKerberos bool `toml:"require-kerberos"`
+	// State is the directory of the state, or empty.
+	State string `toml:"state"`
 	// Shares are the shares in the order of the file.
 	Shares []Share `toml:"share"`
 }
@@ -128,6 +130,7 @@ func (f *File) Restart(next *File) (keys []string) {
 		{"insecure-network", f.InsecureNetwork == next.InsecureNetwork},
 		{"keytab", f.Keytab == next.Keytab},
 		{"realm", f.Realm == next.Realm},
+		{"state", f.State == next.State},
 		{"require-kerberos", f.RequireKerberos == next.RequireKerberos},
 	} {
 		if !key.same {
@@ -204,6 +207,9 @@ func Read(name string) (*File, error) {
 	f.Users = within(dir, f.Users)
 	if f.Keytab != "" {
 		f.Keytab = within(dir, f.Keytab)
+	}
+	if f.State != "" {
+		f.State = within(dir, f.State)
 	}
 	for i := range f.Shares {
 		f.Shares[i].Path = within(dir, f.Shares[i].Path)

@@ -45,6 +45,7 @@ insecure-network = true
 keytab = "/etc/lwio/keytab"
 realm = "EXAMPLE.COM"
 require-kerberos = true
+state = "/run/lwio"
 
 [[share]]
 name = "data"
@@ -70,7 +71,7 @@ func TestReadReturnsAllSettings(t *testing.T) {
 	want := &File{
 		Users: filepath.Join(dir, "users"), Listen: Address{"[::]:4450"}, RDMAListen: []RDMAAddress{{"10.1.0.1:5445"}, {"10.2.0.1:5445"}},
 		Provider: []string{"iwarp", "shm"}, Encryption: ServerEncryption{"required"}, InsecureNetwork: true,
-		Keytab: "/etc/lwio/keytab", Realm: "EXAMPLE.COM", RequireKerberos: true,
+		Keytab: "/etc/lwio/keytab", Realm: "EXAMPLE.COM", RequireKerberos: true, State: "/run/lwio",
 		Shares: []Share{
 			{Name: "data", Path: filepath.Join(dir, "sub", "data"), Read: users("*"), Write: users("alice", "Bob")},
 			{Name: "archive", Path: "/srv/archive", ReadOnly: true, Write: users("alice"), Encryption: Encryption{required: true}},
@@ -152,6 +153,7 @@ func TestRestartNamesChangedKeys(t *testing.T) {
 		{"encryption = \"required\"\ninsecure-network = true", "", []string{"encryption", "insecure-network"}},
 		{`"/etc/lwio/keytab"`, `"other"`, []string{"keytab"}},
 		{"realm = \"EXAMPLE.COM\"\nrequire-kerberos = true", "", []string{"realm", "require-kerberos"}},
+		{`state = "/run/lwio"`, "", []string{"state"}},
 	} {
 		next, err := Read(put(t, strings.Replace(whole, c.from, c.to, 1)))
 		if err != nil {

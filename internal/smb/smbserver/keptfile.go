@@ -1,0 +1,117 @@
+package smbserver
+
+import (
+	"log/slog"
+
+	"lwio/vfs"
+)
+
+// keep writes a new durable open into the state, before the client knows of it.
+func (t *lineages) keep(d *durable, s *Session) error {
+	if t.state == nil {
+		return nil
+	}
+	identity, err := d.file.Identity()
+	if err != nil {
+		return err
+	}
+	return d.kept.begin(t.state, d.id, openRecord{
+		client: d.key.client, guid: d.key.guid, user: d.key.user, domain: s.domain, timeout: d.timeout, action: d.action,
+		share: d.file.Share().Name, path: d.file.Path(), identity: identity,
+		granted: d.file.Granted(), shareMode: d.file.ShareMode(), options: d.file.Options(), key: d.file.ResumeKey(),
+	})
+}
+
+// closed removes a durable open whose close begins, from the state first: the open keeps its locks up to
+// the end of the close, and then no record says that it has them.
+func (t *lineages) closed(d *durable) {
+	if t.state != nil {
+		if err := t.forget(d); err != nil {
+			t.log.Error("smb: state of a closed open", "open", d.id, "err", err)
+		}
+	}
+	t.remove(d)
+}
+
+// forget removes the record of a durable open. The close of an open with the option DeleteOnClose makes
+// the delete of the file pending for the other opens of the file.
+func (t *lineages) forget(d *durable) error {
+	if d.file.Options()&vfs.DeleteOnClose != 0 && !d.kept.left() {
+		for _, other := range t.keptOf(d.file) {
+			if err := other.kept.change(func(r *openRecord) { r.deleting = true }); err != nil {
+				t.log.Error("smb: state of a pending delete", "open", other.id, "err", err)
+			}
+		}
+	}
+	return d.kept.end()
+}
+
+// keptOf returns the durable opens of the file of an open.
+func (t *lineages) keptOf(f *vfs.Open) (list []*durable) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, d := range t.opens {
+		if d.file.Node() == f.Node() {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// rename renames the file of an open. While the rename is in progress the state has both paths.
+func (t *lineages) rename(f *vfs.Open, path string, replace bool) error {
+	if t.state == nil {
+		return f.Rename(path, replace)
+	}
+	t.naming.Lock()
+	defer t.naming.Unlock()
+	err := t.changeAll(f, func(r *openRecord) { r.other = path })
+	if err == nil {
+		err = f.Rename(path, replace)
+	}
+	for _, d := range t.keptOf(f) {
+		now := d.file.Path()
+		if e := d.kept.change(func(r *openRecord) { r.path, r.other = now, "" }); e != nil {
+			t.log.Error("smb: state of a renamed file", slog.Uint64("open", d.id), slog.Any("err", e))
+		}
+	}
+	return err
+}
+
+// setDeleting makes the delete of the file of an open pending, or cancels it, in the state first.
+func (t *lineages) setDeleting(f *vfs.Open, on bool) error {
+	if t.state == nil {
+		return f.SetDeleteOnClose(on)
+	}
+	t.naming.Lock()
+	defer t.naming.Unlock()
+	before := f.DeletePending()
+	err := t.changeAll(f, func(r *openRecord) { r.deleting = on })
+	if err == nil {
+		err = f.SetDeleteOnClose(on)
+	}
+	if err != nil {
+		if e := t.changeAll(f, func(r *openRecord) { r.deleting = before }); e != nil {
+			t.log.Error("smb: state of a pending delete", "err", e)
+		}
+	}
+	return err
+}
+
+// changeAll changes the records of all durable opens of the file of an open, up to the first error.
+func (t *lineages) changeAll(f *vfs.Open, change func(*openRecord)) error {
+	for _, d := range t.keptOf(f) {
+		if err := d.kept.change(change); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// park leaves a durable open to the next process: its records stay, and its close deletes nothing.
+// Without a state it does nothing.
+func (d *durable) park() {
+	if d.kept.leave() {
+		d.file.Detach()
+	}
+}

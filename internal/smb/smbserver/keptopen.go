@@ -1,0 +1,219 @@
+package smbserver
+
+import (
+	"sync"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbwire"
+	"lwio/internal/statefile"
+	"lwio/vfs"
+)
+
+// Items of the records of a durable open; the group is its persistent id. Items from 1 to
+// smbwire.LockBuckets are lock sequences, and items above firstLockItem are locks.
+const (
+	openItem      = 0
+	firstLockItem = 1 << 10
+)
+
+// keptOpen writes a durable open into the state of the server, so that the next process can restore it.
+// A record is written before the client gets the answer to the request that changes it. A lock is
+// written after the open has it, and removed before the open loses it: so a restored open has each lock
+// that its client knows of, and no two opens have conflicting locks. The zero value writes nothing.
+// Safe for concurrent use.
+type keptOpen struct {
+	log *statefile.Log // nil if the server has no state
+	id  uint64
+
+	mu     sync.Mutex
+	record openRecord
+	locks  map[vfs.Lock][]uint64 // the items of the held locks
+	last   uint64                // item of the last lock
+	// over reports that no more is written: the open is closed, or the server stops.
+	over  bool
+	batch statefile.Batch
+	value []byte
+}
+
+// begin writes the record of an open, which has been made or restored.
+func (k *keptOpen) begin(log *statefile.Log, id uint64, r openRecord) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.id, k.record, k.last = id, r, firstLockItem
+	if log == nil {
+		return nil
+	}
+	if err := k.writeRecordLocked(log); err != nil {
+		return err
+	}
+	k.log, k.locks = log, make(map[vfs.Lock][]uint64)
+	return nil
+}
+
+// resume takes over the records of a restored open.
+func (k *keptOpen) resume(log *statefile.Log, id uint64, r openRecord, locks map[uint64]vfs.Lock) {
+	k.log, k.id, k.record, k.last = log, id, r, firstLockItem
+	k.locks = make(map[vfs.Lock][]uint64, len(locks))
+	for item, l := range locks {
+		k.locks[l] = append(k.locks[l], item)
+		k.last = max(k.last, item)
+	}
+}
+
+func (k *keptOpen) writeRecordLocked(log *statefile.Log) error {
+	k.value = k.record.appendTo(k.value[:0])
+	k.batch.Reset()
+	k.batch.Put(statefile.Key{Group: k.id, Item: openItem}, k.value)
+	return log.Apply(&k.batch)
+}
+
+// change changes the record of the open by f. If the record cannot be written it stays as it was.
+func (k *keptOpen) change(f func(*openRecord)) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.log == nil || k.over {
+		return nil
+	}
+	old := k.record
+	if f(&k.record); k.record.equal(&old) {
+		return nil
+	}
+	err := k.writeRecordLocked(k.log)
+	if err != nil {
+		k.record = old
+	}
+	return err
+}
+
+// lock writes locks that the open has got, with the sequence of the request. After an error the caller
+// takes the locks back.
+func (k *keptOpen) lock(locks []vfs.Lock, q *smbwire.LockRequest) error {
+	if k.log == nil {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.over {
+		return ntstatus.FileClosed
+	}
+	k.batch.Reset()
+	for i, l := range locks {
+		k.value = appendLock(k.value[:0], l)
+		k.batch.Put(statefile.Key{Group: k.id, Item: k.last + uint64(i) + 1}, k.value)
+	}
+	k.putSequenceLocked(q)
+	if err := k.log.Apply(&k.batch); err != nil {
+		return err
+	}
+	for _, l := range locks {
+		k.last++
+		k.locks[l] = append(k.locks[l], k.last)
+	}
+	return nil
+}
+
+// unlock removes the locks of ranges, with the sequence of the request, and calls release for each range.
+//
+// Errors: the first error of release; the errors of the log, with which no lock is released.
+func (k *keptOpen) unlock(ranges []vfs.Range, q *smbwire.LockRequest, release func(vfs.Range) error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.removeLocked(ranges, q); err != nil {
+		return err
+	}
+	for _, r := range ranges {
+		if err := release(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeLocked removes the records of the locks of ranges, up to the first range without a lock. If all
+// have one, it writes the sequence too.
+func (k *keptOpen) removeLocked(ranges []vfs.Range, q *smbwire.LockRequest) error {
+	if k.log == nil {
+		return nil
+	}
+	if k.over {
+		return ntstatus.FileClosed
+	}
+	k.batch.Reset()
+	var taken []vfs.Lock
+	var items []uint64
+	for _, r := range ranges {
+		l, item, ok := k.takeLocked(r)
+		if !ok {
+			break
+		}
+		taken, items = append(taken, l), append(items, item)
+		k.batch.Delete(statefile.Key{Group: k.id, Item: item})
+	}
+	if len(taken) == len(ranges) {
+		k.putSequenceLocked(q)
+	}
+	err := k.log.Apply(&k.batch)
+	if err != nil {
+		for i, l := range taken {
+			k.locks[l] = append(k.locks[l], items[i])
+		}
+	}
+	return err
+}
+
+// takeLocked removes a lock with exactly that range, an exclusive one first, as vfs.Open.Unlock does.
+func (k *keptOpen) takeLocked(r vfs.Range) (l vfs.Lock, item uint64, ok bool) {
+	for _, exclusive := range []bool{true, false} {
+		l = vfs.Lock{Range: r, Exclusive: exclusive}
+		items := k.locks[l]
+		if len(items) == 0 {
+			continue
+		}
+		item = items[len(items)-1]
+		if len(items) == 1 {
+			delete(k.locks, l)
+		} else {
+			k.locks[l] = items[:len(items)-1]
+		}
+		return l, item, true
+	}
+	return vfs.Lock{}, 0, false
+}
+
+// putSequenceLocked adds the sequence of a request to the batch, if it has one.
+func (k *keptOpen) putSequenceLocked(q *smbwire.LockRequest) {
+	if bucket, number := q.Bucket(); bucket > 0 && bucket <= smbwire.LockBuckets {
+		k.value = append(k.value[:0], number)
+		k.batch.Put(statefile.Key{Group: k.id, Item: uint64(bucket)}, k.value)
+	}
+}
+
+// end removes the records of the open, which is being closed. A failed removal is repeated by the log.
+func (k *keptOpen) end() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.log == nil || k.over {
+		return nil
+	}
+	k.over, k.locks = true, nil
+	return k.log.Drop(k.id)
+}
+
+// leave keeps the records of the open for the next process. Later changes fail. It reports false if
+// there are none.
+func (k *keptOpen) leave() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.log == nil || k.over {
+		return false
+	}
+	k.over = true
+	return true
+}
+
+// left reports whether no more is written.
+func (k *keptOpen) left() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.over
+}

@@ -1,0 +1,129 @@
+package smbserver
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"lwio/vfs"
+)
+
+// openRecord is the part of a durable open from which another process of the server makes it again.
+type openRecord struct {
+	client, guid [16]byte
+	user, domain string
+	timeout      time.Duration
+	action       vfs.Action
+	share, path  string
+	// other is the path after a rename that is in progress, or "".
+	other     string
+	identity  []byte // of the file
+	granted   vfs.Access
+	shareMode vfs.ShareMode
+	options   vfs.Options
+	key       [24]byte
+	deleting  bool // the close of the open makes the delete of the file pending
+}
+
+// equal reports whether two records of one open are equal: only these fields change.
+func (r *openRecord) equal(o *openRecord) bool {
+	return r.path == o.path && r.other == o.other && r.deleting == o.deleting
+}
+
+// recordVersion is the first byte of a record.
+const recordVersion = 1
+
+// errRecord is the error of a record that this server cannot read.
+var errRecord = errors.New("the record of an open has another form")
+
+// appendTo appends the record to b: numbers in little-endian order, and texts behind their sizes (4
+// bytes).
+func (r *openRecord) appendTo(b []byte) []byte {
+	le := binary.LittleEndian
+	text := func(s string) { b = append(le.AppendUint32(b, uint32(len(s))), s...) }
+	b = append(b, recordVersion)
+	b = append(append(append(b, r.client[:]...), r.guid[:]...), r.key[:]...)
+	b = le.AppendUint64(b, uint64(r.timeout))
+	for _, n := range []uint32{uint32(r.action), uint32(r.granted), uint32(r.shareMode), uint32(r.options)} {
+		b = le.AppendUint32(b, n)
+	}
+	deleting := byte(0)
+	if r.deleting {
+		deleting = 1
+	}
+	b = append(b, deleting)
+	for _, s := range []string{r.user, r.domain, r.share, r.path, r.other, string(r.identity)} {
+		text(s)
+	}
+	return b
+}
+
+// decodeOpenRecord decodes a record. The result does not refer to b.
+func decodeOpenRecord(b []byte) (openRecord, error) {
+	d := recordReader{b: b}
+	var r openRecord
+	if d.take(1)[0] != recordVersion {
+		return r, errRecord
+	}
+	copy(r.client[:], d.take(16))
+	copy(r.guid[:], d.take(16))
+	copy(r.key[:], d.take(24))
+	r.timeout = time.Duration(d.uint64())
+	r.action, r.granted = vfs.Action(d.uint32()), vfs.Access(d.uint32())
+	r.shareMode, r.options = vfs.ShareMode(d.uint32()), vfs.Options(d.uint32())
+	r.deleting = d.take(1)[0] != 0
+	r.user, r.domain, r.share = d.text(), d.text(), d.text()
+	r.path, r.other, r.identity = d.text(), d.text(), []byte(d.text())
+	if d.short || len(d.b) > 0 || r.timeout < 0 {
+		return r, errRecord
+	}
+	return r, nil
+}
+
+// recordReader reads the parts of a record. After its end the parts are zero, and short is set.
+type recordReader struct {
+	b     []byte
+	short bool
+}
+
+func (d *recordReader) take(n int) []byte {
+	if n > len(d.b) {
+		d.short, d.b = true, nil
+		return make([]byte, min(n, 24))
+	}
+	p := d.b[:n]
+	d.b = d.b[n:]
+	return p
+}
+
+func (d *recordReader) uint32() uint32 { return binary.LittleEndian.Uint32(d.take(4)) }
+func (d *recordReader) uint64() uint64 { return binary.LittleEndian.Uint64(d.take(8)) }
+
+func (d *recordReader) text() string {
+	n := d.uint32()
+	if uint64(n) > uint64(len(d.b)) {
+		d.short, d.b = true, nil
+		return ""
+	}
+	return string(d.take(int(n)))
+}
+
+// lockRecordSize is the size of the record of a lock: offset, length, and 1 for an exclusive lock.
+const lockRecordSize = 17
+
+func appendLock(b []byte, l vfs.Lock) []byte {
+	b = binary.LittleEndian.AppendUint64(b, l.Off)
+	b = binary.LittleEndian.AppendUint64(b, l.Len)
+	if l.Exclusive {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
+func decodeLock(b []byte) (vfs.Lock, error) {
+	if len(b) != lockRecordSize || b[16] > 1 {
+		return vfs.Lock{}, errRecord
+	}
+	r := vfs.Range{Off: binary.LittleEndian.Uint64(b), Len: binary.LittleEndian.Uint64(b[8:])}
+	return vfs.Lock{Range: r, Exclusive: b[16] == 1}, nil
+}

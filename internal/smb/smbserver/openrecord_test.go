@@ -1,0 +1,63 @@
+package smbserver
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"lwio/vfs"
+)
+
+// wholeRecord has a value in each field.
+var wholeRecord = openRecord{
+	client: [16]byte{1}, guid: [16]byte{2}, key: [24]byte{3}, user: "alice", domain: "HOME", timeout: time.Minute,
+	action: vfs.Created, share: "data", path: "dir/f", other: "dir/g", identity: []byte("inode"),
+	granted: 3, shareMode: 7, options: 0x40, deleting: true,
+}
+
+// The decoder returns the encoded record, and refuses each shorter and longer record.
+func TestOpenRecordRoundTrip(t *testing.T) {
+	equal := cmp.AllowUnexported(openRecord{})
+	for _, r := range []openRecord{wholeRecord, {identity: []byte{}}} {
+		b := r.appendTo(nil)
+		got, err := decodeOpenRecord(b)
+		if err != nil || !cmp.Equal(got, r, equal) {
+			t.Errorf("%v\n%s", err, cmp.Diff(r, got, equal))
+		}
+		for n := range b {
+			if _, err := decodeOpenRecord(b[:n]); err == nil {
+				t.Errorf("%d of %d bytes are a record", n, len(b))
+			}
+		}
+		if _, err := decodeOpenRecord(append(b, 0)); err == nil {
+			t.Error("a record with a byte more is a record")
+		}
+	}
+	for _, l := range []vfs.Lock{{}, {Range: vfs.Range{Off: 1, Len: 1 << 63}, Exclusive: true}} {
+		b := appendLock(nil, l)
+		if got, err := decodeLock(b); err != nil || got != l {
+			t.Errorf("%+v, %v; want %+v", got, err, l)
+		}
+		for n := range b {
+			if _, err := decodeLock(b[:n]); err == nil {
+				t.Errorf("%d bytes are a lock", n)
+			}
+		}
+	}
+}
+
+func FuzzOpenRecord(f *testing.F) {
+	f.Add(wholeRecord.appendTo(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := decodeOpenRecord(b)
+		if err != nil {
+			return
+		}
+		again := r.appendTo(nil)
+		if other, err := decodeOpenRecord(again); err != nil || !bytes.Equal(other.appendTo(nil), again) {
+			t.Errorf("%+v became %+v: %v", r, other, err)
+		}
+	})
+}
