@@ -303,6 +303,16 @@ type Listener interface {
 	Close() error
 }
 
+// KnownPeersListener is a Listener that can prefer the requests of known peers. If it has to drop
+// connections or requests, those of other peers go first.
+type KnownPeersListener interface {
+	Listener
+	// SetKnownPeers sets the function that returns the user of the host of an address, "" if the host
+	// is not known. A listener calls it with locks held, so it must not block. The known hosts of one
+	// user share the preference.
+	SetKnownPeers(userOf func(host netip.Addr) string)
+}
+
 // Connector makes one connection, from either side.
 //
 // The active side calls Bind, Connect, CompleteConnect; the passive side calls

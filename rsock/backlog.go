@@ -30,8 +30,8 @@ type place struct{ evict context.CancelCauseFunc }
 
 func (b *backlog) init(most int) { b.most = most }
 
-// enter gives a request a place. If there is none, it evicts the oldest handshake of the host
-// with the most handshakes. It returns nil if all connections are negotiated.
+// enter gives a request a place. If there is none, it evicts the oldest handshake of the busiest
+// host. It returns nil if all connections are negotiated.
 func (b *backlog) enter(host netip.Prefix, end context.CancelCauseFunc) *place {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,10 +16,11 @@ type ListenConfig struct {
 	// NetListenConfig listens on TCP; nil is the zero net.ListenConfig.
 	NetListenConfig *net.ListenConfig
 	// Backlog is how many RDMA connections may be between their request and AcceptConn.
-	// A further request takes the place of the oldest connection that is not negotiated,
-	// of the host with most of them. If all are negotiated, the request is refused, and
-	// its dialer uses TCP. 0 is 1024. The system sets the backlog of TCP; up to Backlog
-	// further TCP connections wait for AcceptConn.
+	// A further request takes the place of the oldest connection that is not negotiated, of
+	// the busiest host: that with the largest product of the number of such connections and
+	// the age of the oldest. If all are negotiated, the request is refused, and its dialer uses
+	// TCP. 0 is 1024. The system sets the backlog of TCP; up to Backlog further TCP
+	// connections wait for AcceptConn.
 	//
 	// Source: [WSD §3.2]
 	Backlog int

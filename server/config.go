@@ -111,9 +111,10 @@ const (
 // Limits bound the resources of a server. Zero means the default.
 type Limits struct {
 	// SMBConnections bounds the SMB connections. A further connection evicts the oldest
-	// unauthenticated one from the address with most of them; without one, it is closed at
-	// once. Default 1024, or a quarter of the descriptors that the process may have if that is
-	// less.
+	// unauthenticated one of the busiest host; without one, it is closed at once. The busiest host has
+	// the largest product of the number of its connections and the age of the oldest. A host from which
+	// a user has logged on within ten minutes, or has a session, comes last. Default 1024, or a quarter
+	// of the descriptors that the process may have if that is less.
 	SMBConnections int
 	// SMBMemory bounds the memory of SMB messages and sessions, of all connections together, in
 	// bytes. Requests wait for memory. A response counts until its last byte is written. One user
@@ -122,8 +123,8 @@ type Limits struct {
 	SMBMemory int64
 	// Connections bounds the RDMA connections; a further one is rejected. Default 1024, or a
 	// sixteenth of the descriptors if that is less. Unauthenticated bounds the RDMA connections
-	// that have not passed AUTH; a further one evicts the oldest of the address with most of
-	// them. Default 64.
+	// that have not passed AUTH; a further one evicts the oldest of the busiest host, as with
+	// SMBConnections. Default 64.
 	Connections, Unauthenticated int
 	// ConnectionsPerKey bounds the connections that use one pair of negotiated keys at a
 	// time. Default 16. [OP-42b]

@@ -15,6 +15,7 @@ import (
 type connTable struct {
 	limits *Limits
 	count  *counters
+	known  *evict.Known // hosts of connections that have passed AUTH, and of SMB sessions
 
 	mu      sync.Mutex
 	all     map[*conn]struct{}
@@ -36,8 +37,9 @@ type connEntry struct {
 }
 
 // init makes t ready for use.
-func (t *connTable) init(limits *Limits, count *counters) {
-	t.limits, t.count = limits, count
+func (t *connTable) init(limits *Limits, count *counters, known *evict.Known) {
+	t.limits, t.count, t.known = limits, count, known
+	t.peers.KnownAs = known.UserOf
 	t.all, t.byID = make(map[*conn]struct{}), make(map[[8]byte]*conn)
 	t.users = account.NewSum(int64(limits.Connections+limits.Unauthenticated), int64(limits.ConnectionsPerUser))
 	t.change.L = &t.mu
@@ -113,6 +115,7 @@ func (t *connTable) pass(c *conn) {
 		t.count.unauthenticated.Add(-1)
 	}
 	t.byID[c.auth.sessionID] = c
+	t.known.Enter(c.peer.host, c.entry.user)
 }
 
 // find returns the connection of a user with a SessionId; nil if there is none.
@@ -164,8 +167,11 @@ func (t *connTable) leave(c *conn) {
 	if c.entry.counted {
 		t.users.Give(c.entry.user, 1, account.Last)
 	}
+	if t.byID[c.auth.sessionID] == c {
+		delete(t.byID, c.auth.sessionID)
+		t.known.Leave(c.peer.host)
+	}
 	delete(t.all, c)
-	delete(t.byID, c.auth.sessionID)
 	if len(t.all) == 0 && t.empty != nil {
 		close(t.empty)
 		t.empty = nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lwio/internal/account"
+	"lwio/internal/evict"
 	"lwio/internal/ratelimit"
 	"lwio/internal/seal"
 	"lwio/internal/wire"
@@ -64,7 +65,7 @@ func newEngine(cfg *Config) *engine {
 		ServerName: cfg.ServerName, Logger: cfg.Logger, AllowMD5: cfg.AllowMD5, ConnectionsPerKey: cfg.Limits.ConnectionsPerKey,
 		Fabrics: e.blocks, Go: e.spawn, Closing: e.ctx.Done(),
 	})
-	e.conns.init(&e.limits, &e.count)
+	e.conns.init(&e.limits, &e.count, evict.NewKnown())
 	e.readers = newWorkerPool(e.limits.Workers, func(o *op) { o.work(o.readRest) })
 	e.writers = newWorkerPool(e.limits.Workers, func(o *op) { o.work(o.writeJoined) })
 	e.writers.joins = (*op).continuedBy

@@ -98,6 +98,9 @@ func (f *fabric) close() {
 
 // accept takes connection requests until the listener is closed.
 func (e *engine) accept(f *fabric) {
+	if l, ok := f.listener.(rdma.KnownPeersListener); ok {
+		l.SetKnownPeers(func(host netip.Addr) string { return e.conns.known.UserOf(evict.HostOf(host)) })
+	}
 	for {
 		connector, err := f.adapter.CreateConnector()
 		if err == nil {

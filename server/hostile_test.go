@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"lwio/internal/evict"
 	"lwio/internal/ntstatus"
 	"lwio/internal/ratelimit"
 	"lwio/internal/wire"
@@ -219,13 +220,12 @@ func testRequestRateThrottlesOneUser(t *testing.T, on string) {
 	v.check(other)
 }
 
-// The evicted connection is the oldest of the host with most connections before AUTH, not the
-// oldest of all.
+// The evicted connection is the oldest of the busiest host before AUTH, not the oldest of all.
 //
 // Source: [LWIO §Connection Authentication]
 func TestOldestOfTheBusiestHostIsEvicted(t *testing.T) {
 	var table connTable
-	table.init(new(Limits), new(counters))
+	table.init(new(Limits), new(counters), evict.NewKnown())
 	enter := func(host string) *conn {
 		table.arrived++
 		c := &conn{peer: peer{host: netip.MustParsePrefix(host)}, entry: connEntry{number: table.arrived}}
@@ -237,7 +237,7 @@ func TestOldestOfTheBusiestHostIsEvicted(t *testing.T) {
 	lone, known := enter("192.0.2.1/32"), enter("192.0.2.2/32")
 	table.pass(known)
 	first, second, third := enter("192.0.2.2/32"), enter("192.0.2.2/32"), enter("192.0.2.2/32")
-	for i, want := range []*conn{first, second, lone, third} {
+	for i, want := range []*conn{first, lone, second, third} {
 		table.displaceLocked()
 		if !want.entry.displaced || want.ctx.Err() == nil {
 			t.Fatalf("displacement %d took another", i)
@@ -256,7 +256,7 @@ func TestDisplacedConnectionsRefuseNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var table connTable
 		count := new(counters)
-		table.init(&Limits{Connections: 3, Unauthenticated: 2, ConnectionsPerUser: 3}, count)
+		table.init(&Limits{Connections: 3, Unauthenticated: 2, ConnectionsPerUser: 3}, count, evict.NewKnown())
 		conns := make([]*conn, 8)
 		enter := func(i int) bool {
 			conns[i] = &conn{}

@@ -51,6 +51,7 @@ func New(cfg Config) (*Server, error) {
 		MaxConnections: cfg.Limits.SMBConnections, MaxUserConnections: ofUser, AuthFailures: cfg.Limits.AuthFailures,
 		KeepAlive: cfg.KeepAlive, DurableTimeout: cfg.DurableTimeout, State: s.state, MaxOrphans: cfg.Limits.Orphans,
 		RequestRate: cfg.Limits.RequestRate, ByteRate: cfg.Limits.ByteRate, ByteBurst: cfg.Limits.ByteBurst, Memory: cfg.Limits.SMBMemory,
+		Known: s.engine.conns.known,
 	}
 	if len(cfg.Providers) > 0 {
 		smb.Pipes = map[string]smbserver.PipeHandler{association.PipeName: pipe{s.engine.association}}

@@ -1,6 +1,8 @@
-// Package evict chooses the connection that makes room for a new one: the oldest of the host that has
-// the most. So a host that floods a server evicts its own connections, and a flood from many hosts
-// evicts the connections that have waited longest.
+// Package evict chooses the connection that makes room for a new one: the oldest of the busiest host.
+// The busiest host has the largest product of the number of its connections and the age of the oldest of
+// them. So a host that floods a server evicts its own connections, a flood from many hosts evicts the
+// connections that have waited longest, and a host with a few young connections keeps them. Hosts from
+// which a user has logged on come last: a flood from other hosts does not evict their connections.
 //
 // The package imports the standard library only.
 package evict
@@ -36,28 +38,92 @@ func HostOf(ip netip.Addr) netip.Prefix {
 	return p
 }
 
+// The connections of known hosts may be knownShare parts of knownParts of a table, and as many of those
+// that Take returns. Beyond that unknown hosts come first, so that the users of known hosts keep no other
+// user out.
+const (
+	knownShare = 3
+	knownParts = 4
+)
+
 // Table holds connections of hosts in the order of arrival. The zero value is empty. It has no lock
 // of its own.
 type Table[C comparable] struct {
+	// KnownAs returns the user of a known host, "" for an unknown host; nil knows no host. It is
+	// called when a connection of the host is added, and its result holds for all connections of the
+	// host. See Known.
+	KnownAs func(host netip.Prefix) (user string)
+
 	entries []entry[C]
+	hosts   map[netip.Prefix]*host // that have entries
+	arrived int                    // calls of Add
+	taken   uint                   // calls of Take
 }
 
 type entry[C comparable] struct {
-	conn C
-	host netip.Prefix
+	conn      C
+	host      *host
+	number    int  // in the order of arrival
+	candidate bool // of the Victim that is being chosen
+}
+
+// host is a host with connections in a table.
+type host struct {
+	prefix     netip.Prefix
+	user       string // "" if it is not known
+	entries    int
+	candidates int // of the Victim that is being chosen
 }
 
 // Add adds a connection. It is not in the table.
-func (t *Table[C]) Add(c C, host netip.Prefix) { t.entries = append(t.entries, entry[C]{c, host}) }
+func (t *Table[C]) Add(c C, from netip.Prefix) {
+	h := t.hosts[from]
+	if h == nil {
+		if t.hosts == nil {
+			t.hosts = make(map[netip.Prefix]*host)
+		}
+		h = &host{prefix: from}
+		t.hosts[from] = h
+	}
+	h.entries++
+	if t.KnownAs != nil {
+		h.user = t.KnownAs(from)
+	}
+	t.arrived++
+	t.entries = append(t.entries, entry[C]{conn: c, host: h, number: t.arrived})
+}
 
 // Remove removes a connection, and reports whether it was in the table.
 func (t *Table[C]) Remove(c C) bool {
 	i := slices.IndexFunc(t.entries, func(e entry[C]) bool { return e.conn == c })
-	if i < 0 {
-		return false
+	if i >= 0 {
+		t.removeAt(i)
+	}
+	return i >= 0
+}
+
+func (t *Table[C]) removeAt(i int) {
+	h := t.entries[i].host
+	if h.entries--; h.entries == 0 {
+		delete(t.hosts, h.prefix)
 	}
 	t.entries = slices.Delete(t.entries, i, i+1)
-	return true
+}
+
+// Take removes the oldest connection of all known hosts and returns it. Each fourth call, and if there
+// is none, it takes the oldest of all connections. ok is false without one.
+func (t *Table[C]) Take() (c C, ok bool) {
+	if len(t.entries) == 0 {
+		return c, false
+	}
+	i := -1
+	if t.taken++; t.taken%knownParts < knownShare {
+		i = slices.IndexFunc(t.entries, func(e entry[C]) bool { return e.host.user != "" })
+	}
+	i = max(i, 0)
+	c = t.entries[i].conn
+	t.removeAt(i)
+	return c, true
 }
 
 // Len returns the number of connections.
@@ -74,28 +140,42 @@ func (t *Table[C]) All() iter.Seq[C] {
 	}
 }
 
-// Victim returns the oldest connection of the host that has the most of them. Only connections for
-// which may returns true count; nil stands for all. ok is false without one.
+// Victim returns the oldest connection of the busiest host, where the age of a connection is the number
+// of connections that were added since. It is a host that is not known, unless there is none, or the
+// known hosts have more than three quarters of the connections. Among known hosts those of the user with
+// the most connections come first. Only connections for which may returns true count; nil stands for
+// all. ok is false without one.
 func (t *Table[C]) Victim(may func(C) bool) (victim C, ok bool) {
-	candidates := t.entries
-	if may != nil {
-		candidates = nil
-		for _, e := range t.entries {
-			if may(e.conn) {
-				candidates = append(candidates, e)
-			}
+	for i := range t.entries {
+		t.entries[i].host.candidates = 0
+	}
+	unknown, known := 0, 0
+	users := make(map[string]int) // connections of their hosts
+	for i := range t.entries {
+		e := &t.entries[i]
+		if e.candidate = may == nil || may(e.conn); !e.candidate {
+			continue
+		}
+		e.host.candidates++
+		if e.host.user == "" {
+			unknown++
+			continue
+		}
+		known++
+		users[e.host.user]++
+	}
+	ofKnown := unknown == 0 || known*knownParts > (unknown+known)*knownShare
+	var ofUser, ofHost int // of the victim
+	for i := range t.entries {
+		e := &t.entries[i]
+		if !e.candidate || (e.host.user != "") != ofKnown {
+			continue
+		}
+		n := users[e.host.user] // the same for all unknown hosts
+		weight := e.host.candidates * (t.arrived - e.number + 1)
+		if n > ofUser || n == ofUser && weight > ofHost {
+			victim, ok, ofUser, ofHost = e.conn, true, n, weight
 		}
 	}
-	hosts := make(map[netip.Prefix]int)
-	most := 0
-	for _, e := range candidates {
-		hosts[e.host]++
-		most = max(most, hosts[e.host])
-	}
-	for _, e := range candidates {
-		if hosts[e.host] == most {
-			return e.conn, true
-		}
-	}
-	return victim, false
+	return victim, ok
 }

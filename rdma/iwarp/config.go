@@ -70,13 +70,14 @@ type Config struct {
 	KeepAlive time.Duration
 	// MaxStartups bounds the connections of one listener that have not sent their request
 	// yet, or whose refusal is being sent. A further connection replaces the oldest
-	// connection of the host that has the most. MaxStartups also bounds the refused and abandoned
-	// connections of an adapter that wait for DrainTimeout; a further one is closed at once. 0
-	// means 256.
+	// connection of the busiest host: that with the largest product of the number of its
+	// connections and the age of the oldest. See also rdma.KnownPeersListener. MaxStartups also
+	// bounds the refused and abandoned connections of an adapter that wait for DrainTimeout; a
+	// further one is closed at once. 0 means 256.
 	MaxStartups int
 	// MaxBacklog bounds the requests of one listener that wait for a connector, and the
-	// backlog of Listen. A further request replaces the oldest request of the host that has the
-	// most, which is refused. 0 means 1024.
+	// backlog of Listen. A further request replaces the oldest request of the busiest host,
+	// which is refused. 0 means 1024.
 	MaxBacklog int
 	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger

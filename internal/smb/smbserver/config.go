@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"lwio/internal/evict"
 	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbwire"
 	"lwio/internal/statefile"
@@ -86,8 +87,11 @@ type Config struct {
 	// ResumeKeyContext returns the context of a resume key, in UTF-16LE; nil or an empty
 	// result mean that LWIO is not offered. [OP-30]
 	ResumeKeyContext func() []byte
+	// Known holds the hosts from which users have logged on; the server enters its sessions.
+	// Default: one of its own.
+	Known *evict.Known
 	// MaxConnections bounds the connections. A further connection evicts an unauthenticated
-	// one: the oldest from the address that has the most of them. If all have
+	// one: the oldest of the busiest host, and last those of hosts in Known. If all have
 	// authenticated, the new connection is closed at once. Default 1024.
 	MaxConnections int
 	// MaxUserConnections bounds the connections of one user. A further logon is refused.
@@ -179,6 +183,9 @@ func (c Config) withDefaults() Config {
 		if *d.field <= 0 {
 			*d.field = d.value
 		}
+	}
+	if c.Known == nil {
+		c.Known = evict.NewKnown()
 	}
 	if c.MaxUserConnections <= 0 {
 		c.MaxUserConnections = c.MaxConnections - c.MaxConnections/64

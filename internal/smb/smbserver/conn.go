@@ -86,7 +86,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		origin:   evict.Host(nc.RemoteAddr()),
 		credits:  newCredits(s.cfg.MaxCredits),
 		writer:   frameWriter{nc: nc, stall: s.cfg.StallTimeout},
-		sessions: newSessionTable(s.cfg.MaxSessions, s.cfg.AuthTimeout, s.users),
+		sessions: newSessionTable(s, evict.Host(nc.RemoteAddr())),
 		memory:   account.NewAccount(s.memory, allowance),
 	}
 	c.reader = newFrameReader(nc, &s.bufs, c.memory, s.cfg.StallTimeout)

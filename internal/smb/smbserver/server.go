@@ -104,6 +104,7 @@ func New(cfg Config) (*Server, error) {
 	memory := account.NewSum(cfg.Memory, 0)
 	s := &Server{
 		cfg:       cfg,
+		conns:     evict.Table[*conn]{KnownAs: cfg.Known.UserOf},
 		start:     time.Now(),
 		hint:      (&smbauth.AcceptorConfig{Kerberos: cfg.Kerberos, RequireKerberos: cfg.RequireKerberos}).ServerHint(),
 		authLimit: newAuthLimit(cfg.AuthFailures),
@@ -203,8 +204,9 @@ func (s *Server) admit(c *conn) error {
 	return nil
 }
 
-// evictLocked evicts the oldest unauthenticated connection of the address that has the most of them.
-// It returns false if all connections have an authenticated session. Precondition: mu is held.
+// evictLocked evicts the oldest unauthenticated connection of the busiest host; hosts from which users
+// have logged on come last. It returns false if all connections have an authenticated session.
+// Precondition: mu is held.
 func (s *Server) evictLocked() bool {
 	victim, ok := s.conns.Victim(func(c *conn) bool { return !c.sessions.authenticated() }) // which may change meanwhile
 	if ok {

@@ -1,11 +1,13 @@
 package smbserver
 
 import (
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"lwio/internal/account"
+	"lwio/internal/evict"
 )
 
 // sessionTable holds the sessions of one connection, and the time limit for a connection
@@ -14,6 +16,8 @@ type sessionTable struct {
 	limit       int
 	authTimeout time.Duration
 	connections *account.Sum // of users: one for each user with an authenticated session here
+	known       *evict.Known // hosts: one for the same
+	origin      netip.Prefix // the host of the connection
 
 	valid atomic.Int32 // sessions that have authenticated; written with mu held
 
@@ -27,8 +31,11 @@ type sessionTable struct {
 // authenticated.
 const maxPending = 2
 
-func newSessionTable(limit int, authTimeout time.Duration, connections *account.Sum) *sessionTable {
-	return &sessionTable{limit: limit, authTimeout: authTimeout, connections: connections, byID: make(map[uint64]*Session)}
+func newSessionTable(s *Server, origin netip.Prefix) *sessionTable {
+	return &sessionTable{
+		limit: s.cfg.MaxSessions, authTimeout: s.cfg.AuthTimeout, connections: s.users, known: s.cfg.Known, origin: origin,
+		byID: make(map[uint64]*Session),
+	}
 }
 
 // start begins the time limit. expired is called each time that the limit passes without an
@@ -84,8 +91,11 @@ func (t *sessionTable) get(id uint64) *Session {
 func (t *sessionTable) establish(s *Session) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.hasUserLocked(s.user) && !t.connections.Take(s.user, 1, account.Last) {
-		return false
+	if !t.hasUserLocked(s.user) {
+		if !t.connections.Take(s.user, 1, account.Last) {
+			return false
+		}
+		t.known.Enter(t.origin, s.user)
 	}
 	s.state.Store(sessionValid)
 	s.counted = true
@@ -118,6 +128,7 @@ func (t *sessionTable) remove(s *Session) {
 	}
 	if !t.hasUserLocked(s.user) {
 		t.connections.Give(s.user, 1, account.Last)
+		t.known.Leave(t.origin)
 	}
 	if t.valid.Add(-1) == 0 && !t.stopped {
 		t.deadline.Reset(t.authTimeout)

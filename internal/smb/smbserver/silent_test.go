@@ -62,3 +62,30 @@ func TestTenThousandSilentPeersKeepNoClientOut(t *testing.T) {
 		t.Errorf("%d of %d connections, %d refused, %d bytes beyond the allowances", st.Connections, places, st.Refused, s.memory.HeldBy(""))
 	}
 }
+
+// A flood of silent peers, each from an address of its own, ends no logon from an address from which a
+// user has logged on, however many of them are under way there.
+//
+// Source: [MS-SMB2 3.3.5.1] (the limits are ours)
+func TestFloodEndsNoLogonOfKnownHost(t *testing.T) {
+	const places, silent, clients = 64, 512, 32
+	_, addr, _ := testServer(t, func(c *Config) { c.MaxConnections, c.AuthTimeout = places, time.Hour })
+	first := login(t, addr, 0x0311)
+	first.want(ntstatus.Success, cmdLogoff, []byte{4, 0, 0, 0})
+	first.nc.Close()
+	logons := make([]*raw, clients)
+	for i := range logons {
+		logons[i] = dial(t, addr)
+		logons[i].mustNegotiate(0x0311)
+	}
+	for i := range silent {
+		nc := dialFrom(t, addr, i)
+		defer nc.Close()
+		if i%100 == 0 {
+			(&raw{t: t, nc: nc}).mustNegotiate(0x0311)
+		}
+	}
+	for _, c := range logons {
+		c.mustSetup(testUser, testPassword)
+	}
+}

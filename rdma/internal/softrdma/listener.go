@@ -24,7 +24,7 @@ type ListenSocket interface {
 	// Local returns its address on the fabric.
 	Local() rdma.Addr
 	// HostOf returns the host of a connection. If there are too many connections in
-	// start-up, or waiting requests, one of the host with the most is dropped first.
+	// start-up, or waiting requests, one of the busiest host is dropped first.
 	HostOf(nc net.Conn) netip.Prefix
 	// ReadRequest reads the request of a connection. It ends at its own time limit, or
 	// when the connection is closed. If it fails, the listener closes the connection.
@@ -47,7 +47,7 @@ type arrival struct {
 
 // Listener takes connections and reads their requests, each in its own goroutine.
 // Requests wait in a bounded queue for a connector. If the queue is full, the oldest request of the
-// host with the most requests is refused. A close may wait for the peer, so mu is not held. A
+// busiest host is refused; known hosts come last. A close may wait for the peer, so mu is not held. A
 // connection that is being closed keeps a place, and without a place no connection is taken.
 //
 // Source: [ND Listener]
@@ -69,7 +69,7 @@ type Listener struct {
 	wg       sync.WaitGroup
 }
 
-var _ rdma.Listener = (*Listener)(nil)
+var _ rdma.KnownPeersListener = (*Listener)(nil)
 
 // CreateListener makes an unbound listener.
 func (d *Domain) CreateListener(n Network, limits Limits) (rdma.Listener, error) {
@@ -126,6 +126,14 @@ func (l *Listener) Listen(backlog int) error {
 	return nil
 }
 
+// SetKnownPeers prefers the connections of known hosts.
+func (l *Listener) SetKnownPeers(userOf func(host netip.Addr) string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.starting.KnownAs = func(host netip.Prefix) string { return userOf(host.Addr()) }
+	l.waiting.KnownAs = l.starting.KnownAs
+}
+
 // LocalAddr returns the bound address.
 func (l *Listener) LocalAddr() (rdma.Addr, error) {
 	l.mu.Lock()
@@ -164,7 +172,7 @@ func (l *Listener) acceptAll() {
 }
 
 // start begins the start-up of a connection with a place. If there are too many, it drops the
-// oldest connection of the host that has the most.
+// oldest connection of the busiest host; known hosts come last.
 //
 // Source: [RFC 5042 §6.4]
 func (l *Listener) start(nc net.Conn) {
@@ -230,16 +238,13 @@ func (l *Listener) admit(request *arrival, err error) (evicted *arrival, _ error
 	return evicted, nil
 }
 
-// takeRequest takes the oldest waiting request, nil if Close has taken all. The caller has taken an
-// element of queued.
+// takeRequest takes a waiting request, nil if Close has taken all. Requests of known hosts come first,
+// but each fourth is the oldest of all. The caller has taken an element of queued.
 func (l *Listener) takeRequest() *arrival {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for r := range l.waiting.All() {
-		l.waiting.Remove(r)
-		return r
-	}
-	return nil
+	r, _ := l.waiting.Take()
+	return r
 }
 
 // ConnectionRequest waits for a request and gives it to a connector.

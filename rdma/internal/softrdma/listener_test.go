@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,10 +24,11 @@ import (
 type fakeSocket struct {
 	arrived chan net.Conn
 	refused chan net.Conn // receives a connection when its refusal begins
+	silent  bool          // connections send no request, until they are closed
 }
 
 func newFakeSocket() *fakeSocket {
-	return &fakeSocket{arrived: make(chan net.Conn), refused: make(chan net.Conn, 10)}
+	return &fakeSocket{arrived: make(chan net.Conn), refused: make(chan net.Conn, 20)}
 }
 
 func (s *fakeSocket) Accept() (net.Conn, error) {
@@ -41,6 +43,10 @@ func (*fakeSocket) Addr() net.Addr                  { return &net.UnixAddr{} }
 func (*fakeSocket) Local() rdma.Addr                { return rdma.Addr{Name: "us"} }
 func (*fakeSocket) HostOf(nc net.Conn) netip.Prefix { return evict.Host(nc.RemoteAddr()) }
 func (s *fakeSocket) ReadRequest(nc net.Conn) (Request, *PeerParams, error) {
+	if s.silent {
+		_, err := nc.Read(make([]byte, 1))
+		return nil, nil, err
+	}
 	return &waitingRequest{nc: nc, s: s}, &PeerParams{}, nil
 }
 
@@ -164,6 +170,65 @@ func TestFullQueueRefusesOldestRequestOfBusiestHost(t *testing.T) {
 			t.Errorf("%d more refusals, %d waiting", len(s.refused), len(l.queued))
 		}
 		rl.Close()
+	})
+}
+
+// A flood from unknown hosts drops no request and no start-up of a known host, and its requests get their
+// connectors first.
+//
+// Source: [RFC 5042 §6.4]
+func TestFloodDropsNothingOfKnownHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, silent := range []bool{false, true} {
+			s := newFakeSocket()
+			s.silent = silent
+			n := &listenNetwork{newFakeNetwork(), s}
+			limits := Limits{Backlog: 4, Startups: 100, Logger: slog.New(slog.DiscardHandler)}
+			if silent {
+				limits.Startups = 4
+			}
+			rl, err := NewDomain("soft").CreateListener(n, limits)
+			if err == nil {
+				err = errors.Join(rl.Bind(t.Context(), rdma.Addr{}), rl.Listen(0))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			rl.(rdma.KnownPeersListener).SetKnownPeers(func(host netip.Addr) string {
+				if host == netip.AddrFrom4([4]byte{10, 0, 0, 1}) {
+					return "alice"
+				}
+				return ""
+			})
+			var conns [20]net.Conn
+			for i := range conns {
+				here, there := net.Pipe()
+				defer there.Close()
+				last := byte(i)
+				if i == 1 || i >= 18 {
+					last = 1
+				}
+				conns[i] = &addrConn{here, &net.TCPAddr{IP: net.IPv4(10, 0, 0, last)}}
+				s.arrived <- conns[i]
+				synctest.Wait()
+			}
+			l := rl.(*Listener)
+			l.mu.Lock()
+			starting := slices.Collect(l.starting.All())
+			l.mu.Unlock()
+			switch {
+			case !silent:
+				for _, want := range []int{1, 18, 17, 19} {
+					<-l.queued
+					if r := l.takeRequest(); r == nil || r.nc != conns[want] {
+						t.Errorf("%+v, want number %d", r, want)
+					}
+				}
+			case !slices.Equal(starting, []net.Conn{conns[1], conns[17], conns[18], conns[19]}):
+				t.Errorf("other start-ups than those of the known host and the last of the others are left")
+			}
+			rl.Close()
+		}
 	})
 }
 

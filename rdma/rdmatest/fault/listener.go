@@ -2,6 +2,7 @@ package fault
 
 import (
 	"context"
+	"net/netip"
 
 	"lwio/rdma"
 )
@@ -12,7 +13,14 @@ type listener struct {
 	inner rdma.Listener
 }
 
-var _ rdma.Listener = (*listener)(nil)
+var _ rdma.KnownPeersListener = (*listener)(nil)
+
+// SetKnownPeers does nothing if the wrapped listener does not prefer known peers.
+func (l *listener) SetKnownPeers(userOf func(host netip.Addr) string) {
+	if k, ok := l.inner.(rdma.KnownPeersListener); ok {
+		k.SetKnownPeers(userOf)
+	}
+}
 
 func (l *listener) Bind(ctx context.Context, local rdma.Addr) error {
 	start := l.p.start()
