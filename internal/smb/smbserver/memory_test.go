@@ -408,7 +408,9 @@ func TestUnauthenticatedMessagesAreBounded(t *testing.T) {
 	c.wantCut()
 	c = dial(t, addr)
 	c.mustNegotiate(0x0311)
-	c.write(c.frame(make([]byte, unauthenticatedLimit+1))[:100])
+	body := make([]byte, unauthenticatedLimit-smbwire.HeaderSize+1)
+	body[0] = 4
+	c.send(c.message(cmdEcho, body)) // one byte more than the server answers
 	c.wantCut()
 }
 
