@@ -432,3 +432,27 @@ func TestLossOfSMBIsFinalWithoutPersistentHandles(t *testing.T) {
 		})
 	}
 }
+
+// A call whose context ends when the connection is lost fails with the error of the context, not with the
+// loss.
+func TestGivenUpCallIsNoLoss(t *testing.T) {
+	link, s := new(faultconn.Link), lwiotest.NewServer(t, nil)
+	c := clientOn(s, link, lwio.Config{SMBOnly: true})
+	put(t, c, "f", []byte("f"))
+	f := openRW(t, c)
+	for range 30 {
+		ctx, cancel := context.WithCancel(t.Context())
+		link.Judge(func(command uint16) faultconn.Fate {
+			if command != smbLock {
+				return faultconn.Pass
+			}
+			cancel()
+			return faultconn.LoseRequest
+		})
+		if err := f.TryLock(ctx, lwio.Range{Off: 1, Len: 1}, lwio.LockShared); !errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) {
+			t.Errorf("the error of a call that was given up: %v", err)
+		}
+		link.Judge(func(uint16) faultconn.Fate { return faultconn.Pass })
+		must(t, f.Sync(t.Context()))
+	}
+}

@@ -111,13 +111,19 @@ func (s *session) current(ctx context.Context, patient bool) (*link, error) {
 		case <-late:
 			late = nil // unless a link has come and gone, until is over
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w; there is no SMB session: %v", context.Cause(ctx), why) //nolint:errorlint // the cause is the end of ctx
+			return nil, givenUp(ctx, why)
 		}
 	}
 }
 
+// givenUp is the error of a call whose ctx has ended after the loss of a link. It does not match the
+// loss.
+func givenUp(ctx context.Context, loss error) error {
+	return fmt.Errorf("%w; there is no SMB session: %v", context.Cause(ctx), loss) //nolint:errorlint // the cause is the end of ctx
+}
+
 // try calls do with the link. After a loss it calls do again with the next link if the request was not
-// sent, or may be sent again.
+// sent, or may be sent again. A call whose ctx ends before that fails with the error of ctx.
 func (s *session) try(ctx context.Context, again bool, do func(l *link) error) error {
 	for losses := 0; ; losses++ {
 		l, err := s.current(ctx, false)
@@ -125,8 +131,13 @@ func (s *session) try(ctx context.Context, again bool, do func(l *link) error) e
 			return err
 		}
 		err = do(l)
-		if !lost(l, err) || losses == maxLosses || !again && !Unsent(err) || ctx.Err() != nil {
+		switch unsent := Unsent(err); {
+		case !lost(l, err) || losses == maxLosses || !again && !unsent:
 			return err
+		case ctx.Err() != nil && unsent:
+			return &awayError{givenUp(ctx, err)}
+		case ctx.Err() != nil:
+			return givenUp(ctx, err)
 		}
 	}
 }

@@ -197,7 +197,7 @@ func TestRestartsFollowEachOther(t *testing.T) {
 	c = c.resume(addr)
 	id = c.mustReclaim(id, 1)
 	c.want(ntstatus.Success, cmdLock, unnumbered(id, element{10, 10, lockExclusive | lockNow}))
-	_, addr = r.restart()
+	r.restart()
 	r.stop()
 	s, addr := r.start()
 	if n := r.files.Stats().Locks; n != 2 {
@@ -209,7 +209,7 @@ func TestRestartsFollowEachOther(t *testing.T) {
 	r.stop() // with the open in use
 	_, addr = r.start()
 	c = c.resume(addr)
-	id = c.mustReclaim(id, 1)
+	c.mustReclaim(id, 1)
 	c.want(ntstatus.Success, cmdLogoff, []byte{4, 0, 0, 0})
 	r.wantState(0, 0)
 }
@@ -324,7 +324,7 @@ func TestPendingDeleteIsRestored(t *testing.T) {
 			for _, on := range x.set {
 				c.want(ntstatus.Success, cmdSetInfo, setBody(id, 1, 13, []byte{on}))
 			}
-			_, addr = r.restart()
+			r.restart()
 			r.stop() // a planned stop deletes nothing
 			_, addr = r.start()
 			if _, err := os.Stat(filepath.Join(r.data, "f")); err != nil {
