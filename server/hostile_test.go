@@ -237,7 +237,7 @@ func TestOldestOfTheBusiestHostIsEvicted(t *testing.T) {
 	lone, known := enter("192.0.2.1/32"), enter("192.0.2.2/32")
 	table.pass(known)
 	first, second, third := enter("192.0.2.2/32"), enter("192.0.2.2/32"), enter("192.0.2.2/32")
-	for i, want := range []*conn{first, lone, second, third} {
+	for i, want := range []*conn{first, second, lone, third} {
 		table.displaceLocked()
 		if !want.entry.displaced || want.ctx.Err() == nil {
 			t.Fatalf("displacement %d took another", i)

@@ -80,14 +80,13 @@ func TestFloodEndsNoConnectionOfKnownHost(t *testing.T) {
 	const silent, clients = 512, 16
 	v := newEnv(t, envConfig{on: "iwarp", limits: Limits{Unauthenticated: 32, AuthTimeout: time.Hour}})
 	v.client().connector.Close()
-	negotiated := make([]*negotiated, clients)
+	n := v.negotiate(v.sess)
 	conns := make([]*rawClient, clients)
 	for i := range conns {
-		negotiated[i] = v.negotiate(v.sess)
-		conns[i] = v.connect(negotiated[i])
+		conns[i] = v.connect(n)
 	}
 	for i := range silent {
-		nc := dialFrom(t, negotiated[0].addr.AddrPort.String(), i)
+		nc := dialFrom(t, n.addr.AddrPort.String(), i)
 		defer nc.Close()
 		if _, err := nc.Write(mpaRequest); err != nil {
 			t.Fatal(err)
@@ -98,8 +97,8 @@ func TestFloodEndsNoConnectionOfKnownHost(t *testing.T) {
 			}
 		}
 	}
-	for i, c := range conns {
-		c.auth(negotiated[i], authOptions{})
+	for _, c := range conns {
+		c.auth(n, authOptions{})
 		v.check(c)
 	}
 }

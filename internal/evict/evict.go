@@ -1,6 +1,6 @@
 // Package evict chooses the connection that makes room for a new one: the oldest of the busiest host.
 // The busiest host has the largest product of the number of its connections and the age of the oldest of
-// them. So a host that floods a server evicts its own connections, a flood from many hosts evicts the
+// them, which is counted in arrivals and at most the number of all connections. So a host that floods a server evicts its own connections, a flood from many hosts evicts the
 // connections that have waited longest, and a host with a few young connections keeps them. Hosts from
 // which a user has logged on come last: a flood from other hosts does not evict their connections.
 //
@@ -140,11 +140,10 @@ func (t *Table[C]) All() iter.Seq[C] {
 	}
 }
 
-// Victim returns the oldest connection of the busiest host, where the age of a connection is the number
-// of connections that were added since. It is a host that is not known, unless there is none, or the
-// known hosts have more than three quarters of the connections. Among known hosts those of the user with
-// the most connections come first. Only connections for which may returns true count; nil stands for
-// all. ok is false without one.
+// Victim returns the oldest connection of the busiest host. It is a host that is not known, unless there
+// is none, or the known hosts have more than three quarters of the connections. Among known hosts those
+// of the user with the most connections come first. Only connections for which may returns true count;
+// nil stands for all. ok is false without one.
 func (t *Table[C]) Victim(may func(C) bool) (victim C, ok bool) {
 	for i := range t.entries {
 		t.entries[i].host.candidates = 0
@@ -172,7 +171,8 @@ func (t *Table[C]) Victim(may func(C) bool) (victim C, ok bool) {
 			continue
 		}
 		n := users[e.host.user] // the same for all unknown hosts
-		weight := e.host.candidates * (t.arrived - e.number + 1)
+		age := min(t.arrived-e.number+1, unknown+known)
+		weight := e.host.candidates * age
 		if n > ofUser || n == ofUser && weight > ofHost {
 			victim, ok, ofUser, ofHost = e.conn, true, n, weight
 		}

@@ -70,7 +70,7 @@ type modelConn struct {
 
 // modelVictim is the definition of the victim, after a number of arrivals: each rule leaves some of the
 // candidates.
-func modelVictim(all []*modelConn, arrived int) *modelConn {
+func modelVictim(conns []*modelConn, arrived int) *modelConn {
 	filter := func(in []*modelConn, keep func(*modelConn) bool) (out []*modelConn) {
 		for _, c := range in {
 			if keep(c) {
@@ -79,7 +79,8 @@ func modelVictim(all []*modelConn, arrived int) *modelConn {
 		}
 		return out
 	}
-	candidates := filter(all, func(c *modelConn) bool { return !c.kept })
+	candidates := filter(conns, func(c *modelConn) bool { return !c.kept })
+	all := len(candidates)
 	most := func(weight func(*modelConn) int) {
 		best := 0
 		for _, c := range candidates {
@@ -99,7 +100,7 @@ func modelVictim(all []*modelConn, arrived int) *modelConn {
 	}
 	most(func(c *modelConn) int {
 		ofHost := filter(candidates, func(other *modelConn) bool { return other.host == c.host })
-		return len(ofHost) * (arrived + 1 - ofHost[0].number)
+		return len(ofHost) * min(arrived+1-ofHost[0].number, all)
 	})
 	if len(candidates) == 0 {
 		return nil
@@ -164,6 +165,27 @@ func TestYoungConnectionsOfUnknownHostStay(t *testing.T) {
 	for i, c := range flood(&table, 12) {
 		if c != 100+i {
 			t.Errorf("connection %d made room for number %d", c, i)
+		}
+	}
+}
+
+// A flood from one host, or from several, evicts only its own connections, however old those of others
+// are.
+func TestFloodFromFewHostsEvictsItsOwn(t *testing.T) {
+	for hosts := 1; hosts <= 16; hosts *= 2 {
+		var table Table[int]
+		for i := range 16 {
+			table.Add(i, hostNo(100+i))
+		}
+		for i := range 48 {
+			table.Add(1000+i, hostNo(i%hosts))
+		}
+		for i := range 10_000 {
+			table.Add(2000+i, hostNo(i%hosts))
+			victim, _ := table.Victim(nil)
+			if table.Remove(victim); victim < 1000 {
+				t.Fatalf("%d hosts: connection %d of another made room for number %d", hosts, victim, i)
+			}
 		}
 	}
 }
