@@ -237,10 +237,11 @@ func (s *session) isUp() bool {
 }
 
 func (s *session) Stat(ctx context.Context, name string) (e Entry, err error) {
-	err = s.try(ctx, true, func(l *link) (err error) {
+	stat := func(l *link) (err error) {
 		e, err = l.tree.Stat(ctx, name)
 		return err
-	})
+	}
+	err = available(ctx, func() error { return s.try(ctx, true, stat) })
 	return e, err
 }
 
