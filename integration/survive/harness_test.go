@@ -147,7 +147,7 @@ const lazyDescriptors = 4
 // than one that has just begun.
 func expectNothingLeft(t *testing.T, s *supervise.Server) {
 	t.Helper()
-	fresh := serve(t, t.TempDir())
+	fresh := serve(t, t.TempDir(), stateFlags(t, s.HasFlag("--state"))...)
 	want, err := fresh.Descriptors()
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -45,10 +46,20 @@ func newTeam(t *testing.T, s *supervise.Server, files store, took *durations) *t
 //
 // Source: [OP-92f], [OP-112]
 func TestAcknowledgedWritesOutliveKills(t *testing.T) {
+	t.Run("without state", func(t *testing.T) { killUnderLedgers(t, false) })
+	t.Run("with state", func(t *testing.T) { killUnderLedgers(t, true) })
+}
+
+// killUnderLedgers is TestAcknowledgedWritesOutliveKills for a server with or without state. With it, clients see no
+// error.
+func killUnderLedgers(t *testing.T, state bool) {
 	dir := t.TempDir()
-	s := serve(t, dir)
+	s := serve(t, dir, stateFlags(t, state)...)
 	took := new(durations)
 	work := newTeam(t, s, directory(dir), took)
+	for _, w := range work.members {
+		w.lossless, w.restarts = state, state
+	}
 	work.start()
 	for i := range *kills {
 		if err := work.progress(1); err != nil {
@@ -76,6 +87,19 @@ func TestAcknowledgedWritesOutliveKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	expectNothingLeft(t, s)
+}
+
+// stateFlags are the flags of a server that gives files back after a restart, or none.
+func stateFlags(t *testing.T, state bool) []string {
+	t.Helper()
+	if !state {
+		return nil
+	}
+	dir := filepath.Join(t.TempDir(), "state")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--state", dir}
 }
 
 // cuts are the ways to cut connections of a client.

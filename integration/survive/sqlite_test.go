@@ -56,6 +56,10 @@ func (w *writer) run(stop context.Context) error {
 			return nil
 		}
 		if errors.Is(err, sqlite3.CORRUPT) || errors.Is(err, sqlite3.NOTADB) || err != nil && w.lossless {
+			var e *sqlite3.Error
+			if errors.As(err, &e) {
+				err = fmt.Errorf("%w (%d): %w", err, e.ExtendedCode(), e.Unwrap())
+			}
 			return fmt.Errorf("writer %d over %s: %w", w.number, w.transport, err)
 		}
 		if err != nil {
@@ -169,13 +173,20 @@ const killsOfDatabase = 20
 // TestTransactionsOutliveKills kills the server while SQLite writes to it, in each journal mode. After each kill
 // the database is sound, has every acknowledged transaction whole, and none that was rolled back.
 func TestTransactionsOutliveKills(t *testing.T) {
+	t.Run("without state", func(t *testing.T) { killUnderDatabases(t, false) })
+	t.Run("with state", func(t *testing.T) { killUnderDatabases(t, true) })
+}
+
+// killUnderDatabases is TestTransactionsOutliveKills for a server with or without state. With it, SQLite sees no
+// error.
+func killUnderDatabases(t *testing.T, state bool) {
 	for _, c := range databaseCases {
 		t.Run(c.mode, func(t *testing.T) {
 			dir := t.TempDir()
-			s := serve(t, dir)
+			s := serve(t, dir, stateFlags(t, state)...)
 			took := new(durations)
 			for left, i := (*kills+len(databaseCases)-1)/len(databaseCases), 0; left > 0; left, i = left-killsOfDatabase, i+1 {
-				d := startDatabase(s, fmt.Sprintf("%s-%d.db", c.mode, i), c.pragma, false, took, c.transports)
+				d := startDatabase(s, fmt.Sprintf("%s-%d.db", c.mode, i), c.pragma, state, took, c.transports)
 				if err := errors.Join(d.kill(s, directory(dir), nil, min(left, killsOfDatabase)), d.end(), d.record.checkAtRest(directory(dir), d.name)); err != nil {
 					t.Fatal(err)
 				}

@@ -34,14 +34,16 @@ type worker struct {
 	name      string // of the file
 	flags     int    // of OpenFile
 	ledger    *ledger.Ledger
-	lossless  bool // no call may fail, although connections are cut
+	lossless  bool // no call may fail, but some writes may be uncertain: over SMB, and with restarts
+	restarts  bool // the server is killed, and gives files back
 	r         *rand.Rand
 	took      *durations
 
 	wires
-	c        *lwio.Client // nil without a connection
-	f, guard *lwio.File   // guard has the locks
-	ready    time.Time    // when the server began that the client is connected to
+	c        *lwio.Client         // nil without a connection
+	f, guard *lwio.File           // guard has the locks
+	ready    time.Time            // when the server began that the client has connected to
+	seen     map[string]time.Time // by kind of call, when the server began that has answered last
 
 	acknowledged, uncertain, refused, sessions, replayed atomic.Uint64
 }
@@ -67,7 +69,7 @@ func (d directory) get(name string) ([]byte, error) {
 func newWorker(srv *supervise.Server, files store, number int, transport string, took *durations) (*worker, error) {
 	w := &worker{
 		srv: srv, transport: transport, name: fmt.Sprint("ledger", number), flags: os.O_RDWR,
-		ledger: ledger.New(uint32(number), 0, fileBlocks), r: rand.New(rand.NewPCG(uint64(number), 1)), took: took,
+		ledger: ledger.New(uint32(number), 0, fileBlocks), r: rand.New(rand.NewPCG(uint64(number), 1)), took: took, seen: make(map[string]time.Time),
 	}
 	if number%2 == 1 {
 		w.flags |= os.O_SYNC
@@ -115,7 +117,7 @@ type wrongError struct{ error }
 // after decides about the error of an operation: a failed connection is given up, and wrong data ends the
 // worker. After an uncertain write a lossless worker goes on.
 func (w *worker) after(err error) error {
-	if w.lossless && w.transport == lwio.TransportSMB && errors.Is(err, lwio.ErrUncertain) {
+	if w.lossless && (w.restarts || w.transport == lwio.TransportSMB) && errors.Is(err, lwio.ErrUncertain) {
 		err = w.sync()
 	}
 	if err == nil || w.lossless || errors.As(err, new(wrongError)) {
@@ -139,8 +141,7 @@ func (w *worker) leave() error {
 	return nil
 }
 
-// connect tries to connect until it succeeds or stop ends. Then it reads, writes and locks, and
-// records how long after the kill and the start of the server each is answered.
+// connect tries to connect until it succeeds or stop ends. Then it reads, writes and locks.
 func (w *worker) connect(stop context.Context) error {
 	ready := w.srv.Times().Ready
 	c, err := lwio.Dial(stop, w.srv.URL(""), w.config(w.transport))
@@ -162,14 +163,10 @@ func (w *worker) connect(stop context.Context) error {
 		}
 		return nil
 	}
-	for _, first := range []struct {
-		what string
-		do   func() error
-	}{{"read", w.read}, {"write", func() error { return w.write(w.f, lockedBlocks) }}, {"lock", w.beRefused}} {
-		if err := first.do(); err != nil {
+	for _, do := range []func() error{w.read, func() error { return w.write(w.f, lockedBlocks) }, w.beRefused} {
+		if err := do(); err != nil {
 			return w.after(err)
 		}
-		w.answered(first.what)
 	}
 	return nil
 }
@@ -184,10 +181,13 @@ func (w *worker) open() (err error) {
 
 // answered records the time of the first answer after a kill.
 func (w *worker) answered(what string) {
-	if at := w.srv.Times(); w.took != nil && !at.Killed.IsZero() && at.Ready.Equal(w.ready) {
-		w.took.add("first "+what+" after the kill", time.Since(at.Killed))
-		w.took.add("first "+what+" after the server listens", time.Since(at.Ready))
+	at := w.srv.Times()
+	if at.Killed.IsZero() || at.Ready.IsZero() || w.seen[what].Equal(at.Ready) {
+		return
 	}
+	w.seen[what] = at.Ready
+	w.took.add("first "+what+" after the kill", time.Since(at.Killed))
+	w.took.add("first "+what+" after the server listens", time.Since(at.Ready))
 }
 
 // read reads some blocks and compares them.
@@ -199,6 +199,7 @@ func (w *worker) read() error {
 	if _, err := w.f.ReadAt(p, int64(at)*ledger.BlockSize); err != nil {
 		return err
 	}
+	w.answered("read")
 	return wrong(w.ledger.Check(v, p, at))
 }
 
@@ -229,6 +230,7 @@ func (w *worker) writeBlocks(f *lwio.File, at, n int) error {
 	switch {
 	case err == nil:
 		w.acknowledged.Add(1)
+		w.answered("write")
 	case late:
 		w.uncertain.Add(1)
 	default:
@@ -258,6 +260,7 @@ func (w *worker) beRefused() error {
 	if err := w.guard.TryLock(ctx, lockedRange, lwio.LockExclusive); err != nil {
 		return err
 	}
+	w.answered("lock")
 	err := w.writeBlocks(w.f, 0, 1+w.r.IntN(lockedBlocks))
 	if err == nil {
 		return wrong(errors.New("a write to a locked range succeeds"))

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -169,6 +170,9 @@ func (s *Server) Pid() int { return s.cmd.Process.Pid }
 
 // Dir returns the directory that is served.
 func (s *Server) Dir() string { return s.cfg.Dir }
+
+// HasFlag reports whether the server runs with a flag.
+func (s *Server) HasFlag(flag string) bool { return slices.Contains(s.cfg.Flags, flag) }
 
 // URL returns the URL of the share by a provider, "" for any.
 func (s *Server) URL(provider string) string {
