@@ -56,10 +56,6 @@ func (w *writer) run(stop context.Context) error {
 			return nil
 		}
 		if errors.Is(err, sqlite3.CORRUPT) || errors.Is(err, sqlite3.NOTADB) || err != nil && w.lossless {
-			var e *sqlite3.Error
-			if errors.As(err, &e) {
-				err = fmt.Errorf("%w (%d): %w", err, e.ExtendedCode(), e.Unwrap())
-			}
 			return fmt.Errorf("writer %d over %s: %w", w.number, w.transport, err)
 		}
 		if err != nil {
