@@ -101,12 +101,35 @@ func (c *credits) takeNow(n int) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.queue) > 0 || c.held < n {
+	if len(c.queue) > 0 || c.spareLocked() < n {
 		return false
 	}
 	c.held -= n
 	c.spent += n
 	return true
+}
+
+// spareLocked returns the number of held credits that any request may take: all but one, which is for an
+// ECHO. A connection with few credits keeps none. Precondition: mu is held.
+func (c *credits) spareLocked() int {
+	if c.held+c.spent > minCredits {
+		return c.held - 1
+	}
+	return c.held
+}
+
+// takeEcho takes the credit of an ECHO. Without one it waits as take does.
+func (c *credits) takeEcho(ctx context.Context) error {
+	c.mu.Lock()
+	if c.held > 0 {
+		c.held--
+		c.spent++
+		c.mu.Unlock()
+		return nil
+	}
+	c.mu.Unlock()
+	_, err := c.take(ctx, 1, 1)
+	return err
 }
 
 // putBack returns credits that were taken and not sent.
@@ -143,10 +166,12 @@ func (c *credits) grantLocked(charge, granted int) {
 // none and reports wait if the caller has to wait. Precondition: mu is held.
 func (c *credits) tryLocked(least, want int) (got int, wait bool) {
 	switch {
-	case c.held >= want:
+	case c.spareLocked() >= want:
 		got = want
 	case c.spent > 0:
 		return 0, true
+	case c.spareLocked() >= least:
+		got = c.spareLocked()
 	case c.held >= least:
 		got = c.held
 	default:

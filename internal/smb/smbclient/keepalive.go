@@ -52,7 +52,7 @@ func (c *conn) keepAlive(d time.Duration) {
 func (c *conn) askForLife(before uint64, patience time.Duration) {
 	ctx, cancel := context.WithTimeout(c.renewal.ctx, patience)
 	defer cancel()
-	if _, err := c.credits.take(ctx, 1, 1); err == nil {
+	if err := c.credits.takeEcho(ctx); err == nil {
 		list, err := c.sendTaken(ctx, []request{{command: smbwire.CommandEcho, body: smbwire.Empty{}}})
 		if err != nil {
 			return

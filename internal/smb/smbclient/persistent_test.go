@@ -188,6 +188,39 @@ func TestKeepAliveNeedsNoCredit(t *testing.T) {
 	})
 }
 
+// A server that answers ECHO is alive while slow requests hold all credits but one.
+func TestKeepAliveHasCreditOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var held []smbwire.Header
+		f, tree := fakeMount(t, func(f *fake) {
+			f.credits = func(h *smbwire.Header) uint16 { return h.Credits }
+			f.on = func(_ *fake, h smbwire.Header, _ []byte) bool {
+				if h.Command == smbwire.CommandFlush {
+					held = append(held, h)
+				}
+				return h.Command == smbwire.CommandFlush
+			}
+		}, func(c *Config) { c.KeepAlive, c.Credits, c.Timeout = 3*time.Second, 20, time.Hour })
+		file := open(t, tree, readWrite("f"))
+		done := make(chan error, 30)
+		for range cap(done) {
+			go func() { done <- file.Flush(t.Context()) }()
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if err := tree.s.Err(); err != nil || len(held) != 19 || f.count(smbwire.CommandEcho) == 0 {
+			t.Errorf("%d requests, %d ECHO, %v", len(held), f.count(smbwire.CommandEcho), err)
+		}
+		for i := 0; i < cap(done); i++ {
+			f.reply(held[i], ntstatus.Success, &smbwire.Empty{})
+			synctest.Wait()
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // After the loss of the connection a request that was sent has an unknown outcome; a later one was not
 // sent.
 func TestUnsentTellsRequestsThatWereNotSent(t *testing.T) {

@@ -128,6 +128,19 @@ func (m *message) parse() error {
 	return nil
 }
 
+// size returns the memory of the message, in bytes.
+func (m *message) size() int64 { return m.frame.Charge.Bytes() }
+
+// drop frees a message that is not served.
+func (m *message) drop() {
+	for _, r := range m.reqs {
+		if r.waitDone != nil {
+			r.waitDone()
+		}
+	}
+	m.free()
+}
+
 // free frees the memory of the message.
 func (m *message) free() {
 	m.frame.Free()

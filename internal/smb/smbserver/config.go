@@ -105,8 +105,8 @@ type Config struct {
 	// user has at most three quarters of them. Above a bound the oldest opens of a lost connection
 	// are closed with it. Default 16384.
 	MaxOrphans int
-	// MaxWorkers bounds the messages of a connection that are served concurrently. Default
-	// 32.
+	// MaxWorkers bounds the messages of a connection that are served concurrently. Further ones are
+	// queued, up to 32 MiB; an ECHO and a CANCEL wait for none of them. Default 32.
 	MaxWorkers int
 	// MaxWaits bounds the requests of a connection that wait for a lock or for changes of a
 	// directory, in addition to MaxWorkers. Default 256.

@@ -90,7 +90,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 		memory:   account.NewAccount(s.memory, allowance),
 	}
 	c.reader = newFrameReader(nc, &s.bufs, c.memory, s.cfg.StallTimeout)
-	c.workers = workers{limit: s.cfg.MaxWorkers, waitLimit: s.cfg.MaxWaits, next: c.next, closed: c.teardown}
+	c.workers = workers{limit: s.cfg.MaxWorkers, waitLimit: s.cfg.MaxWaits, next: c.next, serve: c.serve, closed: c.teardown}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.waits, c.endWaits = context.WithCancel(c.ctx)
 	return c
@@ -127,7 +127,17 @@ func (c *conn) next() (m *message, ok bool) {
 	return m, err == nil
 }
 
-// receive reads the next message and serves it if it must be served in order. It returns any
+// serve serves a message for the worker pool. A message that waited until the connection was cut is not
+// served.
+func (c *conn) serve(m *message, queued bool) {
+	if queued && c.ctx.Err() != nil {
+		m.drop()
+		return
+	}
+	m.run()
+}
+
+// receive reads the next message and serves it if it must be served in order, or at once. It returns any
 // other message, nil if nothing is left to serve. An error ends the connection.
 //
 // Source: [MS-SMB2 3.3.5.2]
@@ -159,7 +169,7 @@ func (c *conn) receive() (*message, error) {
 	case len(m.reqs) == 0:
 		m.free()
 		return nil, nil
-	case m.ordered(), !c.sessions.authenticated():
+	case m.ordered(), m.prompt(), !c.sessions.authenticated():
 		m.run()
 		if c.authFailures >= maxAuthFailures {
 			return nil, errAuthFailures

@@ -37,8 +37,10 @@
 // Server.Serve accepts. Each connection has a worker pool of one to Config.MaxWorkers
 // goroutines. They take turns at reading a message and then serve it, so a slow request
 // does not delay the next one. A goroutine is added only if a message arrives while no
-// other goroutine waits for the turn. Work that must happen in order (negotiation, session
-// set-up, cancel, the bookkeeping of message ids) is done before the turn is passed on. A
+// other goroutine waits for the turn. While Config.MaxWorkers of them serve, another one reads and queues
+// messages. Work that must happen in order (negotiation, session
+// set-up, cancel, the bookkeeping of message ids), and an ECHO, is done before the turn is passed on, so
+// it waits for no file system. A
 // request that waits for a lock or for changes of a directory is parked (parked.go): it has a
 // goroutine of its own, up to Config.MaxWaits of them, until it is granted or cancelled, or
 // its file is closed. Timers end orphans and suspended lineages. Server.Close waits for all of them.
@@ -55,7 +57,7 @@
 // # Hostile peers
 //
 // Lengths are checked against the received message before any allocation. Memory is
-// bounded: a connection has at most MaxWorkers messages, and one of 16 KiB before
+// bounded: a connection has at most MaxWorkers messages and 32 MiB of queued ones, and one of 16 KiB before
 // authentication. Messages count against the quota of Config.Memory, with the tables of their
 // requests, at most maxCompound. Parked requests and the changes that wait for a request hold
 // at most a quarter of Config.Memory. A connection is cut in time if it is silent before

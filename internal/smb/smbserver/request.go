@@ -63,6 +63,12 @@ func (m *message) ordered() bool {
 	return m.reqs[0].inOrder() || len(m.reqs) == 1 && m.reqs[0].hdr.Command == smbwire.CommandChangeNotify
 }
 
+// prompt reports whether the message is served at once: an ECHO asks whether the server is alive, and
+// waits for no other request.
+func (m *message) prompt() bool {
+	return len(m.reqs) == 1 && m.reqs[0].hdr.Command == smbwire.CommandEcho
+}
+
 // inOrder reports whether the request is served before the next message is read, and is no part of a
 // compound.
 func (r *request) inOrder() bool {
