@@ -205,12 +205,24 @@ func (c *conn) Fence() { c.cut(errFenced) }
 // EndLineage ends the connection because its SMB session has ended for good. After a logoff, the end of a
 // plain connection by the client may arrive later. The last message of a sealed one comes before the
 // logoff.
-func (c *conn) EndLineage(loggedOff bool) {
+func (c *conn) EndLineage(loggedOff bool) { c.cut(endOfLineage(loggedOff)) }
+
+func endOfLineage(loggedOff bool) error {
 	if loggedOff {
-		c.cut(errLoggedOff)
-		return
+		return errLoggedOff
 	}
-	c.cut(errSessionEnded)
+	return errSessionEnded
+}
+
+// lineageEnded returns the cause of the end of the connection if its lineage has ended, perhaps before
+// EndLineage is called.
+func (a *authenticator) lineageEnded() error {
+	select {
+	case <-a.lineage.Done():
+		return endOfLineage(a.lineage.LoggedOff())
+	default:
+		return nil
+	}
 }
 
 // Done returns a channel that is closed when the connection has released all its resources.

@@ -97,7 +97,7 @@ func (c *conn) dispatch(o *op, replayed bool) error {
 			c.write(o)
 		}
 	case wire.OpRegister:
-		c.files.register(o)
+		return c.files.register(o)
 	case wire.OpClose:
 		if c.sealing.on() && o.h.Fid == wire.NoFid {
 			return errClientLeft

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"lwio/internal/wire"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
+	"lwio/vfs"
 )
 
 // The close of the SMB handle waits for I/O in flight and refuses new I/O.
@@ -382,4 +384,34 @@ func TestLatePostKeepsCauseOfEnd(t *testing.T) {
 			t.Errorf("before AUTH: %v", got)
 		}
 	}
+}
+
+// A REGISTER on a connection whose lineage has ended ends the connection without an answer, even before
+// the association ends it: the open belongs to a later session of the client, over whose connections it
+// can be registered.
+//
+// Source: [OP-42] [OP-56]
+func TestRegisterAfterEndOfLineageHasNoAnswer(t *testing.T) {
+	onEach(t, testRegisterAfterEndOfLineageHasNoAnswer)
+}
+
+func testRegisterAfterEndOfLineageHasNoAnswer(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
+	entered, release := make(chan struct{}), make(chan struct{})
+	var held atomic.Bool
+	v.sess.hold = func() {
+		if held.CompareAndSwap(false, true) { // the association, before it ends the connection
+			close(entered)
+			<-release
+		}
+	}
+	c := v.client()
+	o := v.open("f", vfs.ReadData|vfs.WriteData, 0, newFakeSession(2))
+	defer o.Close()
+	v.sess.end()
+	<-entered
+	h, body := c.registerMessage(o)
+	c.send(h, body)
+	c.wantCut()
+	close(release)
 }

@@ -44,7 +44,8 @@ type fakeSession struct {
 	done chan struct{}
 	once sync.Once
 	pace *ratelimit.Limiter
-	left bool // it ends by LOGOFF
+	left bool   // it ends by LOGOFF
+	hold func() // precedes each answer of LoggedOff; nil is none
 }
 
 func newFakeSession(id uint64) *fakeSession {
@@ -57,10 +58,16 @@ func (s *fakeSession) ID() uint64                  { return s.id }
 func (s *fakeSession) User() string                { return cmp.Or(s.user, "alice") }
 func (s *fakeSession) Retain()                     {}
 func (s *fakeSession) Done() <-chan struct{}       { return s.done }
-func (s *fakeSession) LoggedOff() bool             { return s.left }
 func (s *fakeSession) Limiter() *ratelimit.Limiter { return s.pace }
 func (s *fakeSession) logOff()                     { s.left = true; s.end() }
 func (s *fakeSession) end()                        { s.once.Do(func() { close(s.done) }) }
+
+func (s *fakeSession) LoggedOff() bool {
+	if s.hold != nil {
+		s.hold()
+	}
+	return s.left
+}
 
 // providers returns the providers of the tests.
 var providers = map[string]func() rdma.Provider{

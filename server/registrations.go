@@ -16,19 +16,24 @@ type registrations struct {
 }
 
 // register answers a REGISTER: it makes an open of the client's lineage a file of this
-// connection. It ignores the flags of the open in the message.
+// connection. It ignores the flags of the open in the message. If the lineage has ended, the connection
+// ends without an answer: a later session of the client owns its opens, and a refusal would be final.
 //
 // Source: [LWIO §File Registration] [OP-50i] [OP-52] [OP-52b] [OP-56] [OP-57] [OP-59] [OP-114] [LWIO claim 10] [LWIO claim 11]
-func (r *registrations) register(o *op) {
+func (r *registrations) register(o *op) error {
 	c := r.c
 	f, status := r.newFile(o)
 	if status != ntstatus.Success {
+		if err := c.auth.lineageEnded(); err != nil {
+			return err
+		}
 		c.reply(o, status)
-		return
+		return nil
 	}
 	c.engine.count.registrations.Add(1)
 	o.status, o.info = ntstatus.Success, uint32(f.id)
 	c.answer(o)
+	return nil
 }
 
 // newFile finds the open and adds it to the file table.
