@@ -86,6 +86,13 @@ type Config struct {
 	// sign of life on the SMB connection, 1 s or more. 0 means 10 s; below 0 the client does not
 	// check. A server that is stopped counts as lost.
 	KeepAlive time.Duration
+	// AppInstance names the running program among those of its user. The server keeps the files of a
+	// program that was killed open, with their locks, for a time; they are in the way when the program
+	// starts anew. A call that opens, describes, renames or removes a file first closes the opens of
+	// that file which an earlier Client of the same user has made under the same name. Two Clients that
+	// are in use at a time must not have the same name: each would close files of the other. "" closes
+	// nothing. The value of the URL, if present, replaces this one.
+	AppInstance string
 	// DialContext opens TCP connections for SMB; nil means that of a zero net.Dialer.
 	DialContext func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Logger receives the events of connections; nil discards them.

@@ -34,9 +34,11 @@ type Target struct {
 	// Connections is the value of ?connections=, the number of RDMA connections, or 0 for
 	// Config.Connections.
 	Connections int
+	// AppInstance is the value of ?app=, or "" for Config.AppInstance.
+	AppInstance string
 }
 
-// ParseURL parses lwio://user:password@host:port/share/path?provider=P&completion=C&encryption=required&auth=kerberos&connections=N.
+// ParseURL parses lwio://user:password@host:port/share/path?provider=P&completion=C&encryption=required&auth=kerberos&connections=N&app=NAME.
 // All parts but host and share are optional. User, password, share and path may be
 // percent-encoded; the path may also contain spaces and number signs as they are. A percent sign
 // itself is %25.

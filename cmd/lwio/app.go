@@ -138,8 +138,9 @@ func (a *app) root() *cobra.Command {
 URLs are the same over every transport that two hosts have in common.
 
 A URL is lwio://USER:PASSWORD@HOST:PORT/SHARE/PATH; '?provider=shm', '?provider=iwarp'
-or '?provider=smb' chooses the transport, '?connections=4' makes 4 RDMA connections, and
-'?auth=kerberos' uses the credential cache of kinit, without a password.
+or '?provider=smb' chooses the transport, '?connections=4' makes 4 RDMA connections, '?app=NAME'
+closes the files that an earlier process with that name left open, and '?auth=kerberos' uses the
+credential cache of kinit, without a password.
 A password may come from --password-file, LWIO_PASSWORD_FILE, LWIO_PASSWORD, or a line
 lwio://USER:PASSWORD@HOST:PORT of ~/.config/lwio/credentials instead. These files must have mode 0600.`,
 		SilenceErrors:     true,

@@ -64,6 +64,7 @@ type Config struct {
 	Timeout                time.Duration
 	ReconnectTimeout       time.Duration
 	KeepAlive              time.Duration
+	AppInstance            string
 	DialContext            func(ctx context.Context, network, addr string) (net.Conn, error)
 	Logger                 *slog.Logger
 }
@@ -142,6 +143,9 @@ func (c *Config) Apply(t *Target) error {
 	}
 	if t.Connections != 0 {
 		c.Connections = clamp(t.Connections, 1, 1, maxConnections)
+	}
+	if t.AppInstance != "" {
+		c.AppInstance = t.AppInstance
 	}
 	if t.Kerberos && c.Kerberos == nil {
 		return fmt.Errorf("auth=kerberos: the program has no Kerberos: %w", errors.ErrUnsupported)

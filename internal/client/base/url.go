@@ -30,6 +30,7 @@ type Target struct {
 	RequireEncryption bool
 	Kerberos          bool
 	Connections       int
+	AppInstance       string
 }
 
 // ParseURL parses lwio://[user[:password]@]host[:port]/share[/path][?key=value]. An error names the
@@ -159,8 +160,10 @@ func (t *Target) parseQuery(query string) error {
 				return fmt.Errorf("connections is a number from 1 to %d", maxConnections)
 			}
 			t.Connections = n
+		case "app":
+			t.AppInstance = v
 		default:
-			return fmt.Errorf("unknown parameter %q: there are provider, completion, encryption, auth and connections", key)
+			return fmt.Errorf("unknown parameter %q: there are provider, completion, encryption, auth, connections and app", key)
 		}
 	}
 	return nil
@@ -193,6 +196,9 @@ func (t *Target) String() string {
 	}
 	if t.Connections != 0 {
 		q.Set("connections", strconv.Itoa(t.Connections))
+	}
+	if t.AppInstance != "" {
+		q.Set("app", t.AppInstance)
 	}
 	u.RawQuery = q.Encode()
 	return u.String()

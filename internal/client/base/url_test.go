@@ -40,6 +40,7 @@ func TestParseURL(t *testing.T) {
 			"lwio://h:2/s?completion=interrupt&provider=iwarp",
 		},
 		{"lwio://h:2/s?encryption=required", Target{Host: "h:2", Share: "s", RequireEncryption: true}, ""},
+		{"lwio://h:2/s?app=log+writer%26", Target{Host: "h:2", Share: "s", AppInstance: "log writer&"}, ""},
 		{"lwio://h:2/s?auth=kerberos", Target{Host: "h:2", Share: "s", Kerberos: true}, ""},
 	} {
 		got, err := ParseURL(c.url)

@@ -3,6 +3,7 @@ package smbshare
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"net"
 	"net/netip"
@@ -52,7 +53,7 @@ func newLinkMaker(t *base.Target, cfg *base.Config) (linkMaker, error) {
 		host: host, share: t.Share, addr: new(atomic.Pointer[net.TCPAddr]), keepAlive: max(cfg.KeepAlive, 0),
 		config: smbclient.Config{
 			User: cfg.User, Domain: cfg.Domain, Kerberos: cfg.Kerberos, Timeout: cfg.Timeout, Logger: cfg.Logger,
-			RequireEncryption: cfg.RequireEncryption, KeepAlive: max(cfg.KeepAlive, 0),
+			RequireEncryption: cfg.RequireEncryption, KeepAlive: max(cfg.KeepAlive, 0), AppInstance: appInstance(cfg.AppInstance),
 		},
 	}
 	rand.Read(m.config.ClientGUID[:]) // never fails
@@ -63,6 +64,17 @@ func newLinkMaker(t *base.Target, cfg *base.Config) (linkMaker, error) {
 		m.config.NTHash = &hash
 	}
 	return m, nil
+}
+
+// appInstance returns the id of the instance of a program with that name, zero for "".
+//
+// Source: [MS-SMB2 2.2.13.2.13]
+func appInstance(name string) (id [16]byte) {
+	if name == "" {
+		return id
+	}
+	sum := sha256.Sum256([]byte("lwio application instance\x00" + name))
+	return [16]byte(sum[:])
 }
 
 // connect logs on over raw, which it owns, and connects to the share. The session takes the place of

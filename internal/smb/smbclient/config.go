@@ -33,6 +33,9 @@ type Config struct {
 	// ClientGUID names the client over all of its sessions: a session takes over the opens of a lost
 	// session of the same client. Zero is a random one.
 	ClientGUID [16]byte
+	// AppInstance names the instance of the application: a CREATE closes the persistent opens of its
+	// file that another client of the same user has made for the same instance. Zero is none.
+	AppInstance [16]byte
 	// PreviousSession is the id of the lost session of the same user that the new one replaces; 0
 	// for none.
 	PreviousSession uint64

@@ -23,6 +23,7 @@ const closeGrace = time.Second
 type Session struct {
 	conn *conn
 	host string
+	app  [16]byte // Config.AppInstance
 	keys smbauth.SessionKeys
 	neg  *negotiation
 
@@ -40,7 +41,7 @@ type Session struct {
 // Source: [MS-SMB2 3.2.4.2]
 func New(ctx context.Context, nc net.Conn, host string, cfg Config) (*Session, error) {
 	cfg = cfg.withDefaults()
-	s := &Session{conn: newConn(nc, &cfg), host: host}
+	s := &Session{conn: newConn(nc, &cfg), host: host, app: cfg.AppInstance}
 	op := "negotiate"
 	var expires time.Time
 	var err error

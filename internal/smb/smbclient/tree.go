@@ -77,6 +77,10 @@ func (q *CreateRequest) wire(t *Tree) (*smbwire.CreateRequest, error) {
 	if q.Persistent != nil {
 		w.Contexts = append(w.Contexts, q.Persistent.context(q.Reclaim))
 	}
+	if t.persistent && t.s.app != [16]byte{} && q.Reclaim == nil {
+		a := smbwire.AppInstance{ID: t.s.app}
+		w.Contexts = append(w.Contexts, smbwire.CreateContext{Name: smbwire.CreateContextAppInstance, Data: a.AppendTo(nil)})
+	}
 	return w, nil
 }
 

@@ -54,8 +54,9 @@ func handleCreate(r *request, q smbwire.CreateRequest) ntstatus.Status {
 		return ntstatus.ObjectNameInvalid
 	}
 	if asked.request != nil {
-		return createDurable(r, path, &q, asked.request)
+		return createDurable(r, path, &q, &asked)
 	}
+	r.conn.srv.lineages.closeInstance(asked.app, r.session, r.tree.share, path)
 	return createFile(r, path, &q, nil)
 }
 

@@ -9,18 +9,22 @@ import (
 	"lwio/vfs"
 )
 
-// durableContexts are the contexts of a CREATE that ask for a durable open.
+// durableContexts are the contexts of a CREATE that ask for a durable open, or that close some.
 type durableContexts struct {
 	request   *smbwire.DurableRequest
 	reconnect *smbwire.DurableReconnect
+	app       instance
 }
 
-// durableContexts returns the contexts of a CREATE that ask for a durable open. The server makes
+// durableContexts returns the contexts of a CREATE that ask for a durable open, or that close some. The server makes
 // persistent handles only: a request for any other durable open, or on a connection without them, is
 // ignored, and a reconnect finds nothing.
 //
 // Source: [MS-SMB2 3.3.5.9.7], [MS-SMB2 3.3.5.9.10], [MS-SMB2 3.3.5.9.12]
 func (r *request) durableContexts(list []smbwire.CreateContext) (asked durableContexts, st ntstatus.Status) {
+	if asked.app, st = r.instanceOf(list); st != ntstatus.Success {
+		return asked, st
+	}
 	n, old := 0, false
 	for _, x := range list {
 		switch x.Name {
@@ -55,14 +59,16 @@ func (r *request) durableContexts(list []smbwire.CreateContext) (asked durableCo
 // seen the response, has the open of the first one.
 //
 // Source: [MS-SMB2 3.3.5.9.10]
-func createDurable(r *request, path string, q *smbwire.CreateRequest, asked *smbwire.DurableRequest) ntstatus.Status {
+func createDurable(r *request, path string, q *smbwire.CreateRequest, asked *durableContexts) ntstatus.Status {
 	t := r.conn.srv.lineages
 	d := &durable{
-		key:     durableKey{client: r.conn.agreed.client.GUID, guid: asked.CreateGUID, user: r.session.user},
-		timeout: t.granted(time.Duration(asked.Timeout) * time.Millisecond),
+		key:     durableKey{client: r.conn.agreed.client.GUID, guid: asked.request.CreateGUID, user: r.session.user},
+		app:     asked.app,
+		timeout: t.granted(time.Duration(asked.request.Timeout) * time.Millisecond),
 	}
 	same := t.reserve(d)
 	if same == nil {
+		t.closeInstance(d.app, r.session, r.tree.share, path)
 		st := createFile(r, path, q, d)
 		t.withdraw(d)
 		return st

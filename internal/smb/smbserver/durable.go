@@ -12,6 +12,7 @@ import (
 // Source: [MS-SMB2 3.3.1.10]
 type durable struct {
 	key     durableKey
+	app     instance
 	timeout time.Duration // as an orphan
 
 	// Fixed by lineages.grant.

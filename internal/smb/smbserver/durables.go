@@ -53,6 +53,7 @@ func (t *lineages) grant(d *durable, s *Session, o *open, action vfs.Action) {
 	s.lineage.lasting = true
 	s.lineage.opens[d] = struct{}{}
 	t.opens[d.id] = d
+	t.addInstanceLocked(d)
 	t.mu.Unlock()
 	o.durable = d
 	o.file.OnRevoke(func() { t.closed(d) })
@@ -80,6 +81,7 @@ func (t *lineages) removeLocked(d *durable) {
 	if d.lineage != nil {
 		delete(d.lineage.opens, d)
 		delete(t.opens, d.id)
+		t.removeInstanceLocked(d)
 	}
 }
 

@@ -16,7 +16,7 @@ func (t *lineages) keep(d *durable, s *Session) error {
 		return err
 	}
 	return d.kept.begin(t.state, d.id, openRecord{
-		client: d.key.client, guid: d.key.guid, user: d.key.user, domain: s.domain, timeout: d.timeout, action: d.action,
+		client: d.key.client, guid: d.key.guid, app: d.app.id, user: d.key.user, domain: s.domain, timeout: d.timeout, action: d.action,
 		share: d.file.Share().Name, path: d.file.Path(), identity: identity,
 		granted: d.file.Granted(), shareMode: d.file.ShareMode(), options: d.file.Options(), key: d.file.ResumeKey(),
 	})

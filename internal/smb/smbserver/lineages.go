@@ -36,6 +36,8 @@ type lineages struct {
 	byName  map[uint64]*Lineage // by session ids
 	opens   map[uint64]*durable // by persistent id
 	byGUID  map[durableKey]*durable
+
+	instances map[instance]map[*durable]struct{} // without empty ones
 }
 
 // lineageCounts are the counters of lineages and orphans.
@@ -63,6 +65,7 @@ func newLineages(cfg *Config, memory *account.Sum) *lineages {
 		orphans: account.NewSum(int64(cfg.MaxOrphans), 0), state: cfg.State, stale: make(map[uint64]staleOpen),
 		all: make(map[*Lineage]struct{}), byName: make(map[uint64]*Lineage),
 		opens: make(map[uint64]*durable), byGUID: make(map[durableKey]*durable),
+		instances: make(map[instance]map[*durable]struct{}),
 	}
 }
 

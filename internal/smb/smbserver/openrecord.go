@@ -11,6 +11,7 @@ import (
 // openRecord is the part of a durable open from which another process of the server makes it again.
 type openRecord struct {
 	client, guid [16]byte
+	app          [16]byte // the instance of the application; zero for none
 	user, domain string
 	timeout      time.Duration
 	action       vfs.Action
@@ -30,8 +31,8 @@ func (r *openRecord) equal(o *openRecord) bool {
 	return r.path == o.path && r.other == o.other && r.deleting == o.deleting
 }
 
-// recordVersion is the first byte of a record.
-const recordVersion = 1
+// recordVersion is the first byte of a record. Records of the version before have no app.
+const recordVersion = 2
 
 // errRecord is the error of a record that this server cannot read.
 var errRecord = errors.New("the record of an open has another form")
@@ -42,7 +43,7 @@ func (r *openRecord) appendTo(b []byte) []byte {
 	le := binary.LittleEndian
 	text := func(s string) { b = append(le.AppendUint32(b, uint32(len(s))), s...) }
 	b = append(b, recordVersion)
-	b = append(append(append(b, r.client[:]...), r.guid[:]...), r.key[:]...)
+	b = append(append(append(append(b, r.client[:]...), r.guid[:]...), r.key[:]...), r.app[:]...)
 	b = le.AppendUint64(b, uint64(r.timeout))
 	for _, n := range []uint32{uint32(r.action), uint32(r.granted), uint32(r.shareMode), uint32(r.options)} {
 		b = le.AppendUint32(b, n)
@@ -62,12 +63,16 @@ func (r *openRecord) appendTo(b []byte) []byte {
 func decodeOpenRecord(b []byte) (openRecord, error) {
 	d := recordReader{b: b}
 	var r openRecord
-	if d.take(1)[0] != recordVersion {
+	version := d.take(1)[0]
+	if version != recordVersion && version != recordVersion-1 {
 		return r, errRecord
 	}
 	copy(r.client[:], d.take(16))
 	copy(r.guid[:], d.take(16))
 	copy(r.key[:], d.take(24))
+	if version == recordVersion {
+		copy(r.app[:], d.take(16))
+	}
 	r.timeout = time.Duration(d.uint64())
 	r.action, r.granted = vfs.Action(d.uint32()), vfs.Access(d.uint32())
 	r.shareMode, r.options = vfs.ShareMode(d.uint32()), vfs.Options(d.uint32())

@@ -12,7 +12,7 @@ import (
 
 // wholeRecord has a value in each field.
 var wholeRecord = openRecord{
-	client: [16]byte{1}, guid: [16]byte{2}, key: [24]byte{3}, user: "alice", domain: "HOME", timeout: time.Minute,
+	client: [16]byte{1}, guid: [16]byte{2}, key: [24]byte{3}, app: [16]byte{4}, user: "alice", domain: "HOME", timeout: time.Minute,
 	action: vfs.Created, share: "data", path: "dir/f", other: "dir/g", identity: []byte("inode"),
 	granted: 3, shareMode: 7, options: 0x40, deleting: true,
 }
@@ -34,6 +34,11 @@ func TestOpenRecordRoundTrip(t *testing.T) {
 		if _, err := decodeOpenRecord(append(b, 0)); err == nil {
 			t.Error("a record with a byte more is a record")
 		}
+	}
+	old, want := wholeRecord.appendTo(nil), wholeRecord // of the version before
+	old, want.app = append(append([]byte{1}, old[1:57]...), old[73:]...), [16]byte{}
+	if got, err := decodeOpenRecord(old); err != nil || !cmp.Equal(got, want, equal) {
+		t.Errorf("%v\n%s", err, cmp.Diff(want, got, equal))
 	}
 	for _, l := range []vfs.Lock{{}, {Range: vfs.Range{Off: 1, Len: 1 << 63}, Exclusive: true}} {
 		b := appendLock(nil, l)

@@ -139,7 +139,7 @@ func (r *restoring) open(o *savedOpen) error {
 	if err != nil {
 		return err
 	}
-	d := &durable{key: rec.durableKey(), timeout: min(rec.timeout, t.most), id: o.id, file: file, action: rec.action}
+	d := &durable{key: rec.durableKey(), app: instance{rec.app, rec.user}, timeout: min(rec.timeout, t.most), id: o.id, file: file, action: rec.action}
 	d.locks.last = o.sequences
 	d.kept.resume(r.srv.cfg.State, o.id, *rec, o.locks)
 	if !t.adopt(l, d) {
@@ -210,6 +210,7 @@ func (t *lineages) adopt(l *Lineage, d *durable) bool {
 	}
 	l.opens[d] = struct{}{}
 	t.opens[d.id], t.byGUID[d.key] = d, d
+	t.addInstanceLocked(d)
 	t.mu.Unlock()
 	d.file.OnRevoke(func() { t.closed(d) })
 	return true

@@ -98,6 +98,7 @@ var codecs = map[string]codec{
 	"CreateResponse":        of(DecodeCreateResponse, func(r *CreateResponse) { fitContexts(r.Contexts) }),
 	"MaximalAccess":         of(DecodeMaximalAccess, nil),
 	"OnDiskID":              of(DecodeOnDiskID, nil),
+	"AppInstance":           of(DecodeAppInstance, nil),
 	"DurableRequest":        of(DecodeDurableRequest, nil),
 	"DurableResponse":       of(DecodeDurableResponse, nil),
 	"DurableReconnect":      of(DecodeDurableReconnect, nil),

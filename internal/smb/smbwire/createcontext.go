@@ -11,6 +11,7 @@ const (
 	CreateContextDurableV2Connect  = "DH2C"
 	CreateContextExtendedAttribute = "ExtA"
 	CreateContextTimewarp          = "TWrp"
+	CreateContextAppInstance       = "\x45\xBC\xA6\x6A\xEF\xA7\xF7\x4A\x90\x08\xFA\x46\x2E\x14\x4D\x74"
 )
 
 const createContextFixed = 16
@@ -19,7 +20,7 @@ const createContextFixed = 16
 //
 // Source: [MS-SMB2 2.2.13.2]
 type CreateContext struct {
-	// Name is four bytes, or 16 for some that are never sent here.
+	// Name is four bytes, or 16 for some.
 	Name string
 	Data []byte
 }

@@ -83,6 +83,7 @@ var goldens = []golden{
 		"00000000 1000 0400 0000 1800 01000000 51466964 00000000 ee"},
 	{"", "MaximalAccess", MaximalAccess{Status: 0xC0000022, Access: 5}, "220000c0 05000000"},
 	{"", "OnDiskID", OnDiskID{FileID: 1, VolumeID: 2}, "0100000000000000 0200000000000000 0000000000000000 0000000000000000"},
+	{"", "AppInstance", AppInstance{ID: guid}, "1400 0000" + guidWire},
 	{"", "DurableRequest", DurableRequest{Timeout: 60000, Flags: DurablePersistent, CreateGUID: guid}, "60ea0000 02000000 0000000000000000" + guidWire},
 	{"", "DurableResponse", DurableResponse{Timeout: 60000, Flags: DurablePersistent}, "60ea0000 02000000"},
 	{"", "DurableReconnect", DurableReconnect{FileID: sampleID, CreateGUID: guid, Flags: DurablePersistent}, idWire + guidWire + "02000000"},
