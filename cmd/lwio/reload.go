@@ -105,7 +105,7 @@ func (r *reloader) reloadRights() error {
 	if err != nil {
 		return err
 	}
-	if keys := r.served.Restart(next); len(keys) > 0 {
+	if keys := r.served.Restart(&next.Flags); len(keys) > 0 {
 		r.log.Warn("reload: keys have changed that need a restart of the server", "keys", keys)
 	}
 	known := make(map[string]config.Share)

@@ -45,8 +45,7 @@ type serveOptions struct {
 	state      string
 	kerberos   kerberosOptions
 	limits     limitOptions
-	// given reports whether the command line has a flag.
-	given func(flag string) bool
+	file       *config.File // the content of config, or nil
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -72,7 +71,9 @@ server is killed or stopped, and started again within --durable-timeout. Files w
 			case o.config != "" && (len(args) > 0 || o.user != "" || a.passwordFile != ""):
 				return usagef("serve --config takes directories and users from its file")
 			}
-			o.given = cmd.Flags().Changed
+			if err := o.readConfig(cmd); err != nil {
+				return err
+			}
 			return a.serve(cmd.Context(), o, args)
 		},
 	}
@@ -98,10 +99,6 @@ server is killed or stopped, and started again within --durable-timeout. Files w
 
 // serve runs a server until ctx ends, then drains it.
 func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err error) {
-	file, err := o.readConfig()
-	if err != nil {
-		return err
-	}
 	cfg, err := o.serverConfig(a.providers())
 	if err != nil {
 		return err
@@ -113,7 +110,7 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err err
 	if audit != nil {
 		defer func() { err = errors.Join(err, audit.close()) }()
 	}
-	what, err := a.served(o, file, args, log)
+	what, err := a.served(o, args, log)
 	if err != nil {
 		return err
 	}
@@ -158,47 +155,25 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err err
 	return runServer(ctx, srv, l)
 }
 
-// readConfig reads the configuration file, if there is one, and takes the values of flags from it that
-// the command line does not have.
-func (o *serveOptions) readConfig() (*config.File, error) {
+// readConfig reads the configuration file, if there is one, and sets the flags to its values that the
+// command line does not have.
+func (o *serveOptions) readConfig(cmd *cobra.Command) (err error) {
 	if o.config == "" {
-		return nil, nil
+		return nil
 	}
-	f, err := config.Read(o.config)
-	if err != nil {
-		return nil, err
+	if o.file, err = config.Read(o.config); err != nil {
+		return err
 	}
-	if listen := f.Listen.String(); listen != "" && !o.given("listen") {
-		o.listen = listen
-	}
-	if len(f.RDMAListen) > 0 && !o.given("rdma-listen") {
-		o.rdmaListen = nil
-		for _, at := range f.RDMAListen {
-			o.rdmaListen = append(o.rdmaListen, at.String())
+	for key, value := range o.file.Settings() {
+		f := cmd.Flags().Lookup(key)
+		if f.Changed {
+			continue
+		}
+		if err := f.Value.Set(value); err != nil {
+			return fmt.Errorf("%s: %s: %w", o.config, key, err)
 		}
 	}
-	if len(f.Provider) > 0 && !o.given("provider") {
-		o.providers = strings.Join(f.Provider, ",")
-	}
-	if encryption := f.Encryption.String(); encryption != "" && !o.given("encryption") {
-		o.encryption = encryption
-	}
-	if f.InsecureNetwork && !o.given("insecure-network") {
-		o.insecure = true
-	}
-	if f.Keytab != "" && !o.given("keytab") {
-		o.kerberos.keytab = f.Keytab
-	}
-	if f.State != "" && !o.given("state") {
-		o.state = f.State
-	}
-	if f.Realm != "" && !o.given("realm") {
-		o.kerberos.realm = f.Realm
-	}
-	if f.RequireKerberos && !o.given("require-kerberos") {
-		o.kerberos.required = true
-	}
-	return f, nil
+	return nil
 }
 
 // serverConfig returns the configuration of the server, without files, users and log.

@@ -25,14 +25,14 @@ type service struct {
 }
 
 // served returns the service of the command line or, if it is not nil, of the configuration file.
-func (a *app) served(o serveOptions, file *config.File, args []string, log *slog.Logger) (*service, error) {
+func (a *app) served(o serveOptions, args []string, log *slog.Logger) (*service, error) {
 	s := new(service)
 	var err error
 	if s.kerberos, err = o.kerberos.server(); err != nil {
 		return nil, err
 	}
-	if file != nil {
-		return s, s.configure(o, file, log)
+	if o.file != nil {
+		return s, s.configure(o, o.file, log)
 	}
 	users, err := s.credentials(a, o)
 	if err != nil {

@@ -1,14 +1,13 @@
 // Package config reads the configuration file of lwio serve, in TOML:
 //
 //	users = "users"            # file of users, made by lwio user
-//	listen = "0.0.0.0:4450"    # these keys have the names and the meanings of flags of serve,
+//	listen = "0.0.0.0:4450"    # keys have the names and the meanings of the flags of serve
 //	rdma-listen = ["10.1.0.1:5445"]
 //	provider = ["iwarp"]
 //	encryption = "required"
-//	insecure-network = false
-//	keytab = "keytab"
-//	realm = "EXAMPLE.COM"
-//	require-kerberos = true
+//	durable-timeout = "2m"
+//	orphans = 1000
+//	smb-memory = "128m"
 //
 //	[[share]]
 //	name = "data"
@@ -29,12 +28,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -53,91 +49,9 @@ const allUsers = "*"
 type File struct {
 	// Users is the path of the file of users.
 	Users string `toml:"users"`
-	// Listen is the address and port of SMB.
-	Listen Address `toml:"listen"`
-	// RDMAListen are the addresses and ports of RDMA.
-	RDMAListen []RDMAAddress `toml:"rdma-listen"`
-	// Provider names the RDMA providers, or is empty.
-	Provider []string `toml:"provider"`
-	// Encryption is the encryption of the server.
-	Encryption ServerEncryption `toml:"encryption"`
-	// InsecureNetwork allows less than required encryption beyond loopback.
-	InsecureNetwork bool `toml:"insecure-network"`
-	// Keytab is the path of the keytab, Realm the realm of the users; each may be empty.
-	Keytab string `toml:"keytab"`
-	Realm  string `toml:"realm"`
-	// RequireKerberos refuses NTLM.
-	RequireKerberos bool `toml:"require-kerberos"`
-	// State is the directory of the state, or empty.
-	State string `toml:"state"`
+	Flags
 	// Shares are the shares in the order of the file.
 	Shares []Share `toml:"share"`
-}
-
-// Address is a host and a port, or "".
-type Address struct{ text string }
-
-// UnmarshalText checks the address. Its error gets the position in the file.
-func (a *Address) UnmarshalText(text []byte) error {
-	a.text = string(text)
-	_, _, err := net.SplitHostPort(a.text)
-	return err
-}
-
-// String returns the address as the file spells it.
-func (a Address) String() string { return a.text }
-
-// RDMAAddress is an IP address and a port.
-type RDMAAddress struct{ text string }
-
-// UnmarshalText checks the address. Its error gets the position in the file.
-func (a *RDMAAddress) UnmarshalText(text []byte) error {
-	a.text = string(text)
-	_, err := netip.ParseAddrPort(a.text)
-	return err
-}
-
-// String returns the address as the file spells it.
-func (a RDMAAddress) String() string { return a.text }
-
-// ServerEncryption is the encryption of a server, or "".
-type ServerEncryption struct{ word string }
-
-// UnmarshalText checks the word. Its error gets the position in the file.
-func (e *ServerEncryption) UnmarshalText(text []byte) error {
-	switch e.word = string(text); e.word {
-	case "off", "offered", "required":
-		return nil
-	default:
-		return errors.New("encryption of the server is \"off\", \"offered\" or \"required\"")
-	}
-}
-
-// String returns the word.
-func (e ServerEncryption) String() string { return e.word }
-
-// Restart returns the keys whose values differ between two files and take effect at the start of a
-// server only, without those of shares.
-func (f *File) Restart(next *File) (keys []string) {
-	for _, key := range []struct {
-		name string
-		same bool
-	}{
-		{"listen", f.Listen == next.Listen},
-		{"rdma-listen", slices.Equal(f.RDMAListen, next.RDMAListen)},
-		{"provider", slices.Equal(f.Provider, next.Provider)},
-		{"encryption", f.Encryption == next.Encryption},
-		{"insecure-network", f.InsecureNetwork == next.InsecureNetwork},
-		{"keytab", f.Keytab == next.Keytab},
-		{"realm", f.Realm == next.Realm},
-		{"state", f.State == next.State},
-		{"require-kerberos", f.RequireKerberos == next.RequireKerberos},
-	} {
-		if !key.same {
-			keys = append(keys, key.name)
-		}
-	}
-	return keys
 }
 
 // Share is a share and the rights on it.
@@ -205,12 +119,7 @@ func Read(name string) (*File, error) {
 	}
 	dir := filepath.Dir(name)
 	f.Users = within(dir, f.Users)
-	if f.Keytab != "" {
-		f.Keytab = within(dir, f.Keytab)
-	}
-	if f.State != "" {
-		f.State = within(dir, f.State)
-	}
+	f.Flags.within(dir)
 	for i := range f.Shares {
 		f.Shares[i].Path = within(dir, f.Shares[i].Path)
 	}

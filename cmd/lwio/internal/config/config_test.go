@@ -46,6 +46,28 @@ keytab = "/etc/lwio/keytab"
 realm = "EXAMPLE.COM"
 require-kerberos = true
 state = "/run/lwio"
+read-only = true
+allow-md5 = true
+metrics = ":9150"
+audit = "/var/log/audit"
+durable-timeout = "90s"
+keep-alive = "0s"
+smb-connections = 10
+connections = 0
+unauthenticated = 12
+files = 13
+orphans = 14
+smb-memory = "128m"
+read-memory = "64MiB"
+write-memory = 1073741824
+request-rate = 15
+byte-rate = "1g"
+byte-burst = "1m"
+user-connections = 16
+auth-failures = -1
+allow-uid = ["1000", "1001"]
+no-crc = true
+verbose = true
 
 [[share]]
 name = "data"
@@ -68,16 +90,30 @@ func TestReadReturnsAllSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	settings := map[string]string{
+		"listen": "[::]:4450", "rdma-listen": "10.1.0.1:5445,10.2.0.1:5445", "provider": "iwarp,shm", "encryption": "required",
+		"insecure-network": "true", "keytab": "/etc/lwio/keytab", "realm": "EXAMPLE.COM", "require-kerberos": "true", "state": "/run/lwio",
+		"read-only": "true", "allow-md5": "true", "metrics": ":9150", "audit": "/var/log/audit",
+		"durable-timeout": "90s", "keep-alive": "0s", "smb-connections": "10", "connections": "0", "unauthenticated": "12",
+		"files": "13", "orphans": "14", "smb-memory": "128m", "read-memory": "64MiB", "write-memory": "1073741824", "request-rate": "15",
+		"byte-rate": "1g", "byte-burst": "1m", "user-connections": "16", "auth-failures": "-1", "allow-uid": "1000,1001",
+		"no-crc": "true", "verbose": "true",
+	}
+	if d := cmp.Diff(settings, got.Settings()); d != "" {
+		t.Error(d)
+	}
+	if len(settings) != len(Keys()) {
+		t.Errorf("the test has %d keys of %q", len(settings), Keys())
+	}
+	got.Flags = Flags{}
 	want := &File{
-		Users: filepath.Join(dir, "users"), Listen: Address{"[::]:4450"}, RDMAListen: []RDMAAddress{{"10.1.0.1:5445"}, {"10.2.0.1:5445"}},
-		Provider: []string{"iwarp", "shm"}, Encryption: ServerEncryption{"required"}, InsecureNetwork: true,
-		Keytab: "/etc/lwio/keytab", Realm: "EXAMPLE.COM", RequireKerberos: true, State: "/run/lwio",
+		Users: filepath.Join(dir, "users"),
 		Shares: []Share{
 			{Name: "data", Path: filepath.Join(dir, "sub", "data"), Read: users("*"), Write: users("alice", "Bob")},
 			{Name: "archive", Path: "/srv/archive", ReadOnly: true, Write: users("alice"), Encryption: Encryption{required: true}},
 		},
 	}
-	if d := cmp.Diff(want, got, cmp.AllowUnexported(UserName{}, Encryption{}, Address{}, RDMAAddress{}, ServerEncryption{})); d != "" {
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(UserName{}, Encryption{}, Address{}, RDMAAddress{}, ServerEncryption{}, Duration{}, Number{}, Size{})); d != "" {
 		t.Error(d)
 	}
 	if named := got.Shares[0].Users(); !slices.Equal(named, []string{"alice", "Bob"}) {
@@ -104,6 +140,12 @@ func TestReadReportsFileAndLine(t *testing.T) {
 		{"unknown encryption of the server", "users = \"u\"\nencryption = \"on\"" + share, []string{":2: ", "offered"}},
 		{"no port", "users = \"u\"\nlisten = \"db1\"" + share, []string{":2: ", "port"}},
 		{"RDMA address with a name", "users = \"u\"\nrdma-listen = [\n\"db1:5\"]" + share, []string{":3: "}},
+		{"no time", "users = \"u\"\nkeep-alive = \"10\"" + share, []string{":2: ", "90s"}},
+		{"a time below 0", "users = \"u\"\nkeep-alive = \"-1s\"" + share, []string{":2: ", "90s"}},
+		{"no number", "users = \"u\"\nfiles = \"many\"" + share, []string{":2: ", "integer"}},
+		{"half a number", "users = \"u\"\nfiles = 1.5" + share, []string{"integer"}},
+		{"a list of numbers", "users = \"u\"\nfiles = [1]" + share, []string{":2: "}},
+		{"no size", "users = \"u\"\nsmb-memory = \"12x\"" + share, []string{":2: ", "64m"}},
 		{"one provider in place of a list", "users = \"u\"\nprovider = \"shm\"" + share, []string{":2: "}},
 		{"no syntax", "users = \"u\n", []string{":1: "}},
 		{"key twice", "users = \"u\"\nusers = \"v\"\n", []string{":2: "}},
@@ -154,12 +196,14 @@ func TestRestartNamesChangedKeys(t *testing.T) {
 		{`"/etc/lwio/keytab"`, `"other"`, []string{"keytab"}},
 		{"realm = \"EXAMPLE.COM\"\nrequire-kerberos = true", "", []string{"realm", "require-kerberos"}},
 		{`state = "/run/lwio"`, "", []string{"state"}},
+		{`durable-timeout = "90s"`, `durable-timeout = "91s"`, []string{"durable-timeout"}},
+		{"orphans = 14\nsmb-memory = \"128m\"", "smb-memory = \"64m\"", []string{"orphans", "smb-memory"}},
 	} {
 		next, err := Read(put(t, strings.Replace(whole, c.from, c.to, 1)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := first.Restart(next); !slices.Equal(got, c.want) {
+		if got := first.Restart(&next.Flags); !slices.Equal(got, c.want) {
 			t.Errorf("%q to %q: %q, want %q", c.from, c.to, got, c.want)
 		}
 	}
