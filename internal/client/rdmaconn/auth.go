@@ -46,9 +46,7 @@ type session struct {
 }
 
 // Authenticate proves to the server that this side negotiated over the pipe, and checks the
-// server's proof. The server's parameters arrive in a region of their own, which
-// is closed before they are inspected. prev is the connection that this one replaces, or nil; it
-// is torn down.
+// server's proof. prev is the connection that this one replaces, or nil; it is torn down.
 //
 // Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-44] to [OP-50j], [OP-49], [OP-112]
 func (c *Conn) Authenticate(ctx context.Context, a *handshake.Association, prev *Conn, allowMD5 bool) error {
@@ -56,58 +54,82 @@ func (c *Conn) Authenticate(ctx context.Context, a *handshake.Association, prev 
 		return err
 	}
 	defer c.Unpin()
+	x := authentication{conn: c, prev: prev}
+	p, err := x.exchange(ctx, a, allowMD5)
+	if err != nil {
+		return err
+	}
+	return x.adopt(ctx, p)
+}
+
+// authentication is AUTH on a connection, from the parameters of this side to the limits of the server.
+type authentication struct {
+	conn *Conn
+	prev *Conn // the connection that conn replaces, or nil
+}
+
+// exchange sends AUTH and returns the parameters of the server, after a check of its proof. They
+// arrive in a region of their own, which is closed before they are inspected.
+func (x authentication) exchange(ctx context.Context, a *handshake.Association, allowMD5 bool) (*wire.AuthParams, error) {
+	c := x.conn
 	room := make([]byte, wire.AuthBufferSize)
 	mr, err := c.Adapter.RegisterMemory(ctx, room, rdma.AccessRemoteWrite)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer mr.Close()
 	s, err := c.AwaitCredit(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	on := handshake.Connection{Fabric: c.Fabric}
 	if on.PrivateData, err = c.connector.PrivateData(); err != nil {
 		c.Release(s)
-		return err
+		return nil, err
 	}
-	auth, err := a.Auth(s.cookie(), c.clientParams(prev), mr.RemoteAddr(), on, allowMD5 && !c.sealing.wanted)
+	auth, err := a.Auth(s.cookie(), x.params(), mr.RemoteAddr(), on, allowMD5 && !c.sealing.wanted)
 	if err != nil {
 		c.Release(s)
-		return err
+		return nil, err
 	}
 	if c.sealing.wanted {
-		c.beginSealing(auth)
+		x.seal(auth)
 	}
 	ios, err := c.control(ctx, s, &auth.Header, auth.Body)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := mr.Close(); err != nil {
-		return err
+		return nil, err
 	}
+	return x.check(auth, ios, room)
+}
+
+// check returns the parameters of the server from the answer to AUTH.
+func (x authentication) check(auth *handshake.Auth, ios wire.IOStatusBlock, room []byte) (*wire.AuthParams, error) {
 	switch {
 	case ios.Status == uint32(ntstatus.AccessDenied):
-		return fmt.Errorf("the server did not accept the key: %w", StatusError(ios.Status))
+		return nil, fmt.Errorf("the server did not accept the key: %w", StatusError(ios.Status))
 	case ios.Status != 0:
-		return StatusError(ios.Status)
+		return nil, StatusError(ios.Status)
 	}
 	n, err := wire.AuthParamsLen(ios.Information)
 	if err != nil {
-		return base.ProtocolError("%v", err)
+		return nil, base.ProtocolError("%v", err)
 	}
 	p, err := auth.Check(room[:n])
 	if err != nil {
-		return HandshakeError(err)
+		return nil, HandshakeError(err)
 	}
-	if c.sealing.wanted && p.Seal != wire.SealAES128GCM {
-		return errNotSealed
+	if x.conn.sealing.wanted && p.Seal != wire.SealAES128GCM {
+		return nil, errNotSealed
 	}
-	return c.adopt(ctx, &p, prev)
+	return &p, nil
 }
 
-// beginSealing makes the connection a sealed one, from the message after AUTH on.
-func (c *Conn) beginSealing(auth *handshake.Auth) {
+// seal makes the connection a sealed one, from the message after AUTH on.
+func (x authentication) seal(auth *handshake.Auth) {
+	c := x.conn
 	c.progress.mu.Lock()
 	defer c.progress.mu.Unlock()
 	c.send.mu.Lock()
@@ -115,8 +137,9 @@ func (c *Conn) beginSealing(auth *handshake.Auth) {
 	c.sealing.begin(auth)
 }
 
-// clientParams describes this side.
-func (c *Conn) clientParams(prev *Conn) *wire.AuthParams {
+// params describes this side.
+func (x authentication) params() *wire.AuthParams {
+	c, prev := x.conn, x.prev
 	p := &wire.AuthParams{
 		RevID: wire.RevID, Endian: pointerSize, PageSize: ProtocolPage,
 		MaxRdmaWindowSize: min(uint32(c.cfg.Window), c.info.MaxTransferLength),
@@ -137,7 +160,8 @@ func (c *Conn) clientParams(prev *Conn) *wire.AuthParams {
 // READ. The messages go on with the numbers of the connection before.
 //
 // Source: [OP-6], [OP-21], [OP-60], [OP-61], [OP-61b], [OP-112]
-func (c *Conn) adopt(ctx context.Context, p *wire.AuthParams, prev *Conn) error {
+func (x authentication) adopt(ctx context.Context, p *wire.AuthParams) error {
+	c, prev := x.conn, x.prev
 	most := int(min(c.info.MaxTransferLength, maxServerSize))
 	if c.sealing.wanted {
 		most -= seal.Overhead

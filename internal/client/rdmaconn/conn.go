@@ -97,9 +97,10 @@ func (c *Conn) compose() {
 		c.cfg.CopyThreshold = max(c.cfg.CopyThreshold, sealedCopy)
 	}
 	c.receives.qp, c.receives.mr, c.receives.size = c.qp, &c.memory.recvMR, c.memory.statusSize
+	reason := func(err error) error { return endReason(c.connector, err) }
 	s := &c.send
 	s.qp, s.life, s.memory, s.table, s.status = c.qp, &c.lifecycle, &c.memory, &c.table, &c.status
-	s.count, s.single, s.counts, s.reason, s.sealed = &c.count, &c.progress.single, c.cfg.Counts, c.reason, &c.sealing
+	s.count, s.single, s.counts, s.reason, s.sealed = &c.count, &c.progress.single, c.cfg.Counts, reason, &c.sealing
 	s.direct = c.info.Caps.Has(rdma.CapDirectAlloc)
 	if c.info.Caps.Has(rdma.CapImmediate) {
 		s.immediates = math.MaxUint32
@@ -113,7 +114,7 @@ func (c *Conn) compose() {
 	w.timeout, w.table, w.answers, w.credits, w.life, w.count = c.cfg.Timeout, &c.table, &c.answers, &c.credits, &c.lifecycle, &c.count
 	p := &c.progress
 	p.cq, p.answers, p.status, p.credits, p.life = c.cq, &c.answers, &c.status, &c.credits, &c.lifecycle
-	p.count, p.counts, p.reason = &c.count, c.cfg.Counts, c.reason
+	p.count, p.counts, p.reason = &c.count, c.cfg.Counts, reason
 	p.poller.Init(readerRest, longestRest)
 	p.countProcessors()
 }
@@ -187,7 +188,7 @@ func (c *Conn) Close() {
 
 // BeginClose is Close that does not wait. Gone is closed in the end.
 func (c *Conn) BeginClose() {
-	c.announceEnd()
+	c.send.announceEnd()
 	c.Fail(net.ErrClosed)
 }
 
@@ -252,11 +253,11 @@ func (c *Conn) Transport() base.Transport {
 	return t
 }
 
-// reason prefers the error of the connector at the end of the connection to that of the queue.
-func (c *Conn) reason(err error) error {
+// endReason returns the error of a connector at the end of its connection, or else the error of a queue.
+func endReason(connector rdma.Connector, err error) error {
 	select {
-	case <-c.connector.Done():
-		if e := c.connector.Err(); e != nil {
+	case <-connector.Done():
+		if e := connector.Err(); e != nil {
 			return e
 		}
 	default:

@@ -15,6 +15,7 @@
 //   - progress: which goroutine takes completions, and how it waits.
 //   - watchdog: the time limits of requests.
 //   - lifecycle: the first failure, and the goroutines that hold up the teardown.
+//   - authentication: the exchange of AUTH, which gives the limits of the server.
 //   - sealing: the keys and the memory of a sealed connection; opens answers, and seals messages.
 //   - messageMemory, buffers: registered memory of messages, and of Buffers.
 //   - traffic: the counters that the components share.

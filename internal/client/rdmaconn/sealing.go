@@ -198,18 +198,5 @@ func (c *Conn) Open(t *Ticket, p []byte) error {
 	return nil
 }
 
-// announceEnd sends the last message of a sealed connection that has not failed, so that the server
-// can tell the close from an attack. If a request has no answer, or no credit is free, the server counts
-// the connection as lost.
-func (c *Conn) announceEnd() {
-	if !c.sealing.ready || c.sealing.unanswered.Load() || c.count.inFlight() > 0 || c.Pin() != nil {
-		return
-	}
-	defer c.Unpin()
-	if s := c.table.free.take(); s != nil {
-		c.send.postDetached(s, kindControl, func() (wire.Header, bool) { return wire.NewClose(wire.NoFid), true })
-	}
-}
-
 // errNotSealed says that the server cannot protect the connection.
 var errNotSealed = fmt.Errorf("encryption is required, and the server does not seal the connection")

@@ -104,13 +104,13 @@ func TestSealedConnectionWithInterruptDoesNotPoll(t *testing.T) {
 func TestCloseBeforeSealedMessagesHaveMemory(t *testing.T) {
 	c, sealed := newSealedFake(t, 2, base.Interrupt)
 	c.sealing.mr = nil // AUTH is sent, and not answered
-	c.announceEnd()
+	c.send.announceEnd()
 	if sealed.posts != 0 || freeRequestsOf(c) != 2 {
 		t.Errorf("%d messages are posted, %d credits are free", sealed.posts, freeRequestsOf(c))
 	}
 	c, sealed = newSealedFake(t, 2, base.Interrupt)
 	c.sealing.ready = true
-	if c.announceEnd(); sealed.posts != 1 {
+	if c.send.announceEnd(); sealed.posts != 1 {
 		t.Errorf("%d messages announce the end", sealed.posts)
 	}
 }

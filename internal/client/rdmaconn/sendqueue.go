@@ -326,3 +326,16 @@ func (q *sendQueue) nextNumber() uint64 {
 	defer q.mu.Unlock()
 	return q.seq
 }
+
+// announceEnd sends the last message of a sealed connection that has not failed, so that the server
+// can tell the close from an attack. If a request has no answer, or no credit is free, the server counts
+// the connection as lost.
+func (q *sendQueue) announceEnd() {
+	if !q.sealed.ready || q.sealed.unanswered.Load() || q.count.inFlight() > 0 || q.life.Pin() != nil {
+		return
+	}
+	defer q.life.Unpin()
+	if s := q.table.free.take(); s != nil {
+		q.postDetached(s, kindControl, func() (wire.Header, bool) { return wire.NewClose(wire.NoFid), true })
+	}
+}
