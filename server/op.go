@@ -121,6 +121,16 @@ func (o *op) body() []byte {
 	return o.c.receives.data(o.recv)[:n:n]
 }
 
+// wantsImmediate reports whether immediate data of the last RDMA write completes o, instead of a
+// status. The condition is that o is a read that succeeded in full, and that its client asks for a
+// message and has given a cookie for immediate data; 0 is none.
+//
+// Source: [LWIO §Read] [LWIO §Vectored Read] [OP-85] [OP-86]
+func (o *op) wantsImmediate() bool {
+	return o.h.Interrupt() && o.h.ImmediateCookie != 0 && o.status == ntstatus.Success && !o.data.more &&
+		o.info == o.h.Length && (o.h.Opcode == wire.OpRead || o.h.Opcode == wire.OpVecRead)
+}
+
 // opTable holds the operations of a connection. It belongs to the receive loop; a reset
 // operation keeps its index.
 type opTable struct {

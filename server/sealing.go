@@ -86,6 +86,30 @@ func (o *op) sealData() {
 	o.data.size = o.sealed.Transferred()
 }
 
+// answerSealing seals the answers of a connection. It is guarded by sendQueue.mu.
+type answerSealing struct {
+	out    *seal.Sender // nil on a plain connection, and before AUTH
+	noData seal.Descriptor
+}
+
+// on reports whether answers are sealed.
+func (s *answerSealing) on() bool { return s.out != nil }
+
+// seal seals the answer of o in place, with the descriptor of its data. An error ends the connection.
+//
+// Source: [OP-114b]
+func (s *answerSealing) seal(answer []byte, o *op) error {
+	d := o.sealed
+	if d == nil {
+		d = &s.noData
+	}
+	if err := s.out.Record(answer, d); err != nil {
+		clear(answer) // nothing goes out unsealed
+		return usedUp(err)
+	}
+	return nil
+}
+
 // errUsedUp ends a connection whose key must not seal more. The client replaces it.
 var errUsedUp = errors.New("the connection is to be replaced")
 

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"lwio/internal/ntstatus"
 	"lwio/internal/seal"
 	"lwio/internal/wire"
 	"lwio/rdma"
@@ -23,9 +22,6 @@ type sendQueue struct {
 	count    *counters
 	fail     func(error) // ends the connection
 
-	sealer *seal.Sender // of a sealed connection, after AUTH; guarded by mu
-	noData seal.Descriptor
-
 	draining  atomic.Bool   // the connection ends once everything is answered
 	inUse     atomic.Int64  // initiator entries in use
 	completed atomic.Uint64 // initiator completions so far
@@ -38,6 +34,7 @@ type sendQueue struct {
 	dead    bool   // the connection has ended: no more posts
 	held    heldAnswers
 	wakeups wakeups
+	sealing answerSealing
 }
 
 // init makes q ready for use.
@@ -51,7 +48,7 @@ func (q *sendQueue) init(f *fabric, b *receiveBuffers, count *counters, jobs *sy
 func (q *sendQueue) seal(s *seal.Sender) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.sealer = s
+	q.sealing.out = s
 }
 
 // enqueue appends operations, takes back freed entries, and posts.
@@ -211,7 +208,7 @@ func (q *sendQueue) fillDataLocked(w *workRequests, o *op) bool {
 		region, offset := q.source(o)
 		r := q.addLocked(w, rdma.OpWrite, region, offset+o.data.sent, n)
 		r.Remote = to
-		if o.data.sent += n; o.data.left() == 0 && q.fabric.immediate && q.sealer == nil && o.wantsImmediate() {
+		if o.data.sent += n; o.data.left() == 0 && q.fabric.immediate && !q.sealing.on() && o.wantsImmediate() {
 			o.data.completes = true
 			q.count.immediate.Add(1)
 			r.Flags |= rdma.FlagImmediate
@@ -271,8 +268,11 @@ func (q *sendQueue) fillStatusLocked(w *workRequests, o *op) {
 	case o.h.Interrupt():
 		wire.StatusResponse{Cookie: o.h.Cookie, Information: o.info, Status: uint32(o.status)}.AppendTo(place)
 		size := wire.StatusResponseSize
-		if q.sealer != nil && o.h.Opcode != wire.OpAuth {
-			size = q.sealLocked(place[:sealedAnswerSize], o)
+		if q.sealing.on() && o.h.Opcode != wire.OpAuth {
+			size = sealedAnswerSize
+			if err := q.sealing.seal(place[:size], o); err != nil {
+				q.fail(err)
+			}
 		}
 		q.addLocked(w, rdma.OpSend, q.receives.region, offset, size).Flags |= rdma.FlagSolicitEvent
 	default:
@@ -280,31 +280,6 @@ func (q *sendQueue) fillStatusLocked(w *workRequests, o *op) {
 		r := q.addLocked(w, rdma.OpWrite, q.receives.region, offset, wire.IOStatusBlockSize)
 		r.Remote = rdma.RemoteAddr{Addr: o.h.IosVa, Token: rdma.RemoteToken(o.h.IosMh)}
 	}
-}
-
-// sealLocked seals an answer in place and returns its size.
-//
-// Source: [OP-114b]
-func (q *sendQueue) sealLocked(answer []byte, o *op) int {
-	d := o.sealed
-	if d == nil {
-		d = &q.noData
-	}
-	if err := q.sealer.Record(answer, d); err != nil {
-		clear(answer) // nothing goes out unsealed
-		q.fail(usedUp(err))
-	}
-	return len(answer)
-}
-
-// wantsImmediate reports whether immediate data of the last RDMA write completes o, instead of a
-// status. The condition is that o is a read that succeeded in full, and that its client asks for a
-// message and has given a cookie for immediate data; 0 is none.
-//
-// Source: [LWIO §Read] [LWIO §Vectored Read] [OP-85] [OP-86]
-func (o *op) wantsImmediate() bool {
-	return o.h.Interrupt() && o.h.ImmediateCookie != 0 && o.status == ntstatus.Success && !o.data.more &&
-		o.info == o.h.Length && (o.h.Opcode == wire.OpRead || o.h.Opcode == wire.OpVecRead)
 }
 
 // settle counts a completion that frees entries. The caller returns the entries by enqueue or claim.
