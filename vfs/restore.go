@@ -186,5 +186,11 @@ func (o *Open) Detach() {
 	t.clearDeletionLocked(o.node)
 }
 
+// RestoreDelete makes the delete of the file pending again, which some open of the earlier process had made
+// pending: this one needs no right to delete.
+//
+// Errors: those of SetDeleteOnClose but ACCESS_DENIED.
+func (o *Open) RestoreDelete() error { return o.use("delete", o.setDeletePending) }
+
 // DeletePending reports whether a delete of the file is pending.
 func (o *Open) DeletePending() bool { return o.fs.table.deletePending(o.nodeID) }

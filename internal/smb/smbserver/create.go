@@ -79,6 +79,8 @@ func createFile(r *request, path string, q *smbwire.CreateRequest, d *durable) n
 		if d != nil && !file.IsDir() {
 			r.conn.srv.lineages.grant(d, r.session, o, action)
 			err = r.conn.srv.lineages.keep(d, r.session)
+		} else {
+			r.conn.srv.lineages.noteClose(file)
 		}
 		st := statusOf(err)
 		if err == nil {

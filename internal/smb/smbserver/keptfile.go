@@ -37,13 +37,25 @@ func (t *lineages) closed(d *durable) {
 // the delete of the file pending for the other opens of the file.
 func (t *lineages) forget(d *durable) error {
 	if d.file.Options()&vfs.DeleteOnClose != 0 && !d.kept.left() {
-		for _, other := range t.keptOf(d.file) {
-			if err := other.kept.change(func(r *openRecord) { r.deleting = true }); err != nil {
-				t.log.Error("smb: state of a pending delete", "open", other.id, "err", err)
-			}
-		}
+		t.pend(d.file)
 	}
 	return d.kept.end()
+}
+
+// noteClose has the close of an open that is not durable note the delete that it makes pending.
+func (t *lineages) noteClose(f *vfs.Open) {
+	if t.state != nil && f.Options()&vfs.DeleteOnClose != 0 {
+		f.OnRevoke(func() { t.pend(f) })
+	}
+}
+
+// pend notes that the delete of the file of an open is pending.
+func (t *lineages) pend(f *vfs.Open) {
+	for _, other := range t.keptOf(f) {
+		if err := other.kept.change(func(r *openRecord) { r.deleting = true }); err != nil {
+			t.log.Error("smb: state of a pending delete", "open", other.id, "err", err)
+		}
+	}
 }
 
 // keptOf returns the durable opens of the file of an open.

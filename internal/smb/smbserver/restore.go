@@ -188,7 +188,7 @@ func (r *restoring) finish() {
 		r.srv.lineages.beginSuspended(l)
 	}
 	for _, file := range r.deleting {
-		if err := file.SetDeleteOnClose(true); err != nil {
+		if err := file.RestoreDelete(); err != nil {
 			r.srv.cfg.Logger.Warn("smb: pending delete not restored", "share", file.Share().Name, "path", file.Path(), "err", err)
 		}
 	}

@@ -340,6 +340,31 @@ func TestPendingDeleteIsRestored(t *testing.T) {
 	}
 }
 
+// The delete of a file that an open made pending which is not durable outlives a restart, for an open that has no right to
+// delete.
+func TestPendingDeleteOfAnotherOpenIsRestored(t *testing.T) {
+	for name, options := range map[string]uint32{"option": 0x1000, "disposition": 0} {
+		t.Run(name, func(t *testing.T) {
+			r, _, addr := newRestarts(t)
+			c := mount(t, addr, "data")
+			id := c.mustCreate(persistent(create{name: "f", access: 3, share: 7, disposition: 3}, 1, 0))
+			other := c.mustCreate(create{name: "f", access: 0x10000, share: 7, disposition: 1, options: options})
+			if options == 0 {
+				c.want(ntstatus.Success, cmdSetInfo, setBody(other, 1, 13, []byte{1}))
+			}
+			c.want(ntstatus.Success, cmdClose, closeBody(other, 0))
+			_, addr = r.restart()
+			c = c.resume(addr)
+			id = c.mustReclaim(id, 1)
+			c.want(ntstatus.DeletePending, cmdCreate, exclusive("f").body())
+			c.want(ntstatus.Success, cmdClose, closeBody(id, 0))
+			if _, err := os.Stat(filepath.Join(r.data, "f")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("after the close: %v", err)
+			}
+		})
+	}
+}
+
 // The grace period of a file ends when all clients of its opens have come back.
 func TestGraceEndsWhenAllHaveCome(t *testing.T) {
 	r, _, addr := newRestarts(t)
