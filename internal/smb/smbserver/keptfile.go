@@ -26,20 +26,30 @@ func (t *lineages) keep(d *durable, s *Session) error {
 // the end of the close, and then no record says that it has them.
 func (t *lineages) closed(d *durable) {
 	if t.state != nil {
-		if err := t.forget(d); err != nil {
-			t.log.Error("smb: state of a closed open", "open", d.id, "err", err)
-		}
+		t.forget(d)
 	}
 	t.remove(d)
 }
 
-// forget removes the record of a durable open. The close of an open with the option DeleteOnClose makes
-// the delete of the file pending for the other opens of the file.
-func (t *lineages) forget(d *durable) error {
-	if d.file.Options()&vfs.DeleteOnClose != 0 && !d.kept.left() {
+// forget removes the records of a durable open, after the close if that may delete the file. The close of an
+// open with the option DeleteOnClose makes the delete of the file pending for the other opens of the file.
+func (t *lineages) forget(d *durable) {
+	deletes := d.file.Options()&vfs.DeleteOnClose != 0
+	if deletes && !d.kept.left() {
 		t.pend(d.file)
 	}
-	return d.kept.end()
+	late, err := d.kept.end(deletes)
+	if late {
+		t.ending.Go(func() {
+			_ = d.file.Close() // waits for the close in progress; vfs logs a failed delete
+			if err := t.state.Drop(d.id); err != nil {
+				t.log.Error("smb: state of a closed open", "open", d.id, "err", err)
+			}
+		})
+	}
+	if err != nil {
+		t.log.Error("smb: state of a closed open", "open", d.id, "err", err)
+	}
 }
 
 // noteClose has the close of an open that is not durable note the delete that it makes pending.

@@ -188,15 +188,30 @@ func (k *keptOpen) putSequenceLocked(q *smbwire.LockRequest) {
 	}
 }
 
-// end removes the records of the open, which is being closed. A failed removal is repeated by the log.
-func (k *keptOpen) end() error {
+// end removes the records of the open, which is being closed. A failed removal is repeated by the log. If the
+// close may delete the file (deletes, or the record says so), the record of the open stays without locks, and
+// late is true: the delete has to be done by the next process if this one dies before it. The caller then drops the
+// records when the open is closed.
+func (k *keptOpen) end(deletes bool) (late bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.log == nil || k.over {
-		return nil
+		return false, nil
 	}
+	locks := k.locks
 	k.over, k.locks = true, nil
-	return k.log.Drop(k.id)
+	if deletes || k.record.deleting {
+		k.batch.Reset()
+		for _, items := range locks {
+			for _, item := range items {
+				k.batch.Delete(statefile.Key{Group: k.id, Item: item})
+			}
+		}
+		if err := k.log.Apply(&k.batch); err == nil {
+			return true, nil
+		}
+	}
+	return false, k.log.Drop(k.id)
 }
 
 // leave keeps the records of the open for the next process. Later changes fail. It reports false if
