@@ -28,7 +28,10 @@ type handle struct {
 	stale  atomic.Pointer[error] // why the server does not keep the open; nil as long as it may
 	closed atomic.Bool           // by the program
 
-	turn chan struct{} // holds a token while a goroutine reclaims the open
+	turn chan struct{} // holds a token while a goroutine reclaims or closes the open
+	// left is the last file that was closed, with the result. The holder of the turn has them.
+	left    *smbclient.File
+	leftErr error
 
 	mu  sync.Mutex // guards the following fields
 	f   *smbclient.File
@@ -187,9 +190,24 @@ func (h *handle) restore(l *link) {
 	if err != nil || !h.closed.Load() {
 		return
 	}
-	if f.Close(h.s.ctx) == nil {
+	if h.leave(h.s.ctx, f) == nil {
 		h.s.forget(h)
 	}
+}
+
+// leave closes f. The program and the maintainer may call it at the same time: both get the result of the one
+// CLOSE, when the server has answered it.
+func (h *handle) leave(ctx context.Context, f *smbclient.File) error {
+	select {
+	case h.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-h.turn }()
+	if h.left != f {
+		h.left, h.leftErr = f, f.Close(ctx)
+	}
+	return h.leftErr
 }
 
 // try calls do with the file, as session.try.
@@ -331,7 +349,7 @@ func (h *handle) Close(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = f.Close(ctx)
+		err = h.leave(ctx, f)
 		sent = sent || lost(l, err) && !Unsent(err)
 		return err
 	})
