@@ -189,7 +189,7 @@ func (o *Open) Detach() {
 // RestoreDelete makes the delete of the file pending again, which some open of the earlier process had made
 // pending: this one needs no right to delete.
 //
-// Errors: those of SetDeleteOnClose but ACCESS_DENIED.
+// Errors: CANNOT_DELETE for a file that has become read-only.
 func (o *Open) RestoreDelete() error { return o.use("delete", o.setDeletePending) }
 
 // DeletePending reports whether a delete of the file is pending.

@@ -28,7 +28,13 @@ const retry = 5 * time.Millisecond
 // serve starts a server on a directory. It ends with the test.
 func serve(t *testing.T, dir string, flags ...string) *supervise.Server {
 	t.Helper()
-	s, err := supervise.New(supervise.Config{Binary: lwioBin, Dir: dir, Flags: flags, Log: testLog{t}})
+	return serveBinary(t, lwioBin, dir, flags...)
+}
+
+// serveBinary is serve for another build of the command.
+func serveBinary(t *testing.T, bin, dir string, flags ...string) *supervise.Server {
+	t.Helper()
+	s, err := supervise.New(supervise.Config{Binary: bin, Dir: dir, Flags: flags, Log: testLog{t}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,31 +99,10 @@ func (s *Server) passwordFile() string { return filepath.Join(s.state, "password
 
 // Start starts the process and waits until it listens.
 func (s *Server) Start() error {
-	args := append([]string{}, s.cfg.Prefix...)
-	args = append(args, s.cfg.Binary, "serve", "--listen", s.cfg.Listen, "--user", User, "--password-file", s.passwordFile())
-	args = append(append(args, s.cfg.Flags...), Share+"="+s.cfg.Dir)
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Stderr = s.cfg.Log
-	cmd.WaitDelay = stopTime
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StdoutPipe()
+	ready, err := s.begin()
 	if err != nil {
 		return err
 	}
-	s.note(func(t *Times) { t.Begun, t.Ready = time.Now(), time.Time{} })
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	s.cmd, s.end = cmd, make(chan error, 1)
-	ready := make(chan error, 1)
-	go func() {
-		line, err := bufio.NewReader(out).ReadString('\n')
-		if err == nil && !strings.HasPrefix(line, "lwio://") {
-			err = fmt.Errorf("the server printed %q", line)
-		}
-		ready <- err
-		s.end <- cmd.Wait() // closes the pipe too
-	}()
 	select {
 	case err = <-ready:
 	case <-time.After(startTime):
@@ -134,6 +113,69 @@ func (s *Server) Start() error {
 	}
 	s.note(func(t *Times) { t.Ready = time.Now() })
 	return nil
+}
+
+// RunUntilKilled starts the process with variables of the environment, and waits until the process has ended itself by
+// SIGKILL, before it listens or later.
+//
+// Errors: the process ended in another way, or did not end within a time limit.
+func (s *Server) RunUntilKilled(limit time.Duration, env ...string) error {
+	ready, err := s.begin(env...)
+	if err != nil {
+		return err
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	for {
+		select {
+		case err := <-ready:
+			if ready = nil; err == nil {
+				s.note(func(t *Times) { t.Ready = time.Now() })
+			}
+		case err := <-s.end:
+			now := time.Now()
+			s.cmd = nil
+			s.note(func(t *Times) { t.Killed, t.Dead, t.Ready = now, now, time.Time{} })
+			var exit *exec.ExitError
+			if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL {
+				return nil
+			}
+			return fmt.Errorf("the server ended by itself: %w", err)
+		case <-timer.C:
+			return fmt.Errorf("the server did not end within %v", limit)
+		}
+	}
+}
+
+// begin starts the process. The channel gets nil when the process listens, or an error.
+func (s *Server) begin(env ...string) (ready chan error, err error) {
+	args := append([]string{}, s.cfg.Prefix...)
+	args = append(args, s.cfg.Binary, "serve", "--listen", s.cfg.Listen, "--user", User, "--password-file", s.passwordFile())
+	args = append(append(args, s.cfg.Flags...), Share+"="+s.cfg.Dir)
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stderr = s.cfg.Log
+	cmd.WaitDelay = stopTime
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	s.note(func(t *Times) { t.Begun, t.Ready = time.Now(), time.Time{} })
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	s.cmd, s.end = cmd, make(chan error, 1)
+	ready = make(chan error, 1)
+	go func() {
+		line, err := bufio.NewReader(out).ReadString('\n')
+		if err == nil && !strings.HasPrefix(line, "lwio://") {
+			err = fmt.Errorf("the server printed %q", line)
+		}
+		ready <- err
+		s.end <- cmd.Wait() // closes the pipe too
+	}()
+	return ready, nil
 }
 
 func (s *Server) note(change func(t *Times)) {
