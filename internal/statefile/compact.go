@@ -77,9 +77,15 @@ func (l *Log) compactPart(budget int64) error {
 	return c.file.file.Close()
 }
 
-// copyLocked copies the present records of some bytes of the old file.
-func (l *Log) copyLocked(c *compaction, budget int64) error {
+// copyLocked copies the present records of some bytes of the old file. After an error the next call begins
+// at the same place.
+func (l *Log) copyLocked(c *compaction, budget int64) (err error) {
 	begin, end := c.reader.off, c.reader.off+budget
+	defer func() {
+		if err != nil {
+			c.reader.off, c.copied = begin, false
+		}
+	}()
 	c.batch.Reset()
 	for !c.copied && c.reader.off < end && len(c.batch.frame) < maxPayload-MaxBatch {
 		payload, at, err := c.reader.next()
@@ -90,22 +96,41 @@ func (l *Log) copyLocked(c *compaction, budget int64) error {
 		if err != nil {
 			return err
 		}
-		for ops := (operations{payload: payload}); ; {
-			o, ok, err := ops.next()
-			if err != nil || !ok {
-				break // load has checked the operations
-			}
-			if o.kind == opPut && l.index.holds(o.key, placeOf(o, c.file.gen, at)) {
-				c.batch.Put(o.key, o.value)
-			}
+		if err := l.addPresentLocked(c, payload, at); err != nil {
+			return err
 		}
 	}
+	return l.appendCopyLocked(c)
+}
+
+// addPresentLocked adds the present records of a frame of the old file to the batch. It appends the batch
+// first where the next record does not fit into it any more.
+func (l *Log) addPresentLocked(c *compaction, payload []byte, at int64) error {
+	for ops := (operations{payload: payload}); ; {
+		o, ok, err := ops.next()
+		if err != nil || !ok {
+			return nil // load has checked the operations
+		}
+		if o.kind != opPut || !l.index.holds(o.key, placeOf(o, c.file.gen, at)) {
+			continue
+		}
+		if len(c.batch.frame)+o.size > frameHeader+maxPayload {
+			if err := l.appendCopyLocked(c); err != nil {
+				return err
+			}
+		}
+		c.batch.Put(o.key, o.value)
+	}
+}
+
+// appendCopyLocked appends the batch of a compaction, and empties it.
+func (l *Log) appendCopyLocked(c *compaction) error {
 	if len(c.batch.frame) == 0 {
 		return nil
 	}
 	if err := l.appendLocked(&c.batch); err != nil {
-		c.reader.off, c.copied = begin, false
 		return err
 	}
+	c.batch.Reset()
 	return nil
 }

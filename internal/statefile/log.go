@@ -171,6 +171,9 @@ func (l *Log) flushDropsLocked() error {
 // appendLocked writes a batch to the current file and applies it to the index.
 func (l *Log) appendLocked(b *Batch) error {
 	n := len(b.frame)
+	if n > frameHeader+maxPayload { // which no Open could read
+		return fmt.Errorf("state: %w: %d bytes", ErrTooLarge, n-frameHeader)
+	}
 	frame := seal(b.frame)
 	b.frame = frame[:n] // with its memory
 	off, err := l.current.append(frame, l.sizes.chunk)
