@@ -57,14 +57,16 @@ func (e *Error) Unwrap() error {
 	return e.Err
 }
 
-// Is reports whether a lock prevented the call, for ErrLocked, and whether time ran out, for
-// os.ErrDeadlineExceeded.
+// Is reports whether a lock prevented the call, for ErrLocked, whether time ran out, for
+// os.ErrDeadlineExceeded, and whether the server has closed the file, for ErrStale.
 func (e *Error) Is(target error) bool {
 	switch target {
 	case ErrLocked:
 		return e.Status == ntstatus.LockNotGranted || e.Status == ntstatus.FileLockConflict
 	case os.ErrDeadlineExceeded:
 		return e.Timeout()
+	case ErrStale:
+		return e.Status == ntstatus.FileClosed
 	}
 	return false
 }
@@ -83,7 +85,7 @@ var (
 	// because the connection was lost or the call was given up before the answer. [OP-112]
 	ErrUncertain = errors.New("outcome uncertain")
 	// ErrStale: the server does not keep the open of the file any more, because the connection was
-	// away for too long. It matches fs.ErrClosed.
+	// away for too long, or because the server has closed it. It matches fs.ErrClosed.
 	ErrStale error = staleError{}
 	// ErrLocked: another File or client holds a lock in the range.
 	ErrLocked = errors.New("locked by another client")
@@ -184,7 +186,7 @@ var words = map[Status]string{
 	ntstatus.DirectoryNotEmpty:   "directory not empty",
 	ntstatus.DiskFull:            "no space left at the server",
 	ntstatus.FileIsADirectory:    "is a directory",
-	ntstatus.FileClosed:          "file already closed",
+	ntstatus.FileClosed:          "the server has closed the file",
 	ntstatus.FileTooLarge:        "file too large",
 	ntstatus.FileLockConflict:    "locked by another client",
 	ntstatus.InvalidLockRange:    "no file has such a range",

@@ -35,7 +35,8 @@ func TestErrorsNameOperationAndCause(t *testing.T) {
 		{Wrap("read", "f", context.DeadlineExceeded), "lwio: read f: context deadline exceeded", []error{os.ErrDeadlineExceeded, context.DeadlineExceeded}, []error{ErrLocked}},
 		{Wrap("read", "f", context.Canceled), "lwio: read f: context canceled", []error{context.Canceled}, []error{os.ErrDeadlineExceeded}},
 		{Wrap("read", "f", ntstatus.InvalidParameter), "lwio: read f: invalid argument (STATUS_INVALID_PARAMETER)", []error{fs.ErrInvalid}, nil},
-		{Wrap("open", "f", fs.ErrClosed), "lwio: open f: file already closed", []error{fs.ErrClosed}, nil},
+		{Wrap("open", "f", fs.ErrClosed), "lwio: open f: file already closed", []error{fs.ErrClosed}, []error{ErrStale}},
+		{Wrap("read", "f", ntstatus.FileClosed), "lwio: read f: the server has closed the file (STATUS_FILE_CLOSED)", []error{fs.ErrClosed, ErrStale}, nil},
 		{ProtocolError("%d bytes", 3), "protocol error: 3 bytes", []error{ErrProtocol}, nil},
 	} {
 		if c.err.Error() != c.text {

@@ -100,7 +100,7 @@ func (t *lineages) orphanLocked(d *durable) bool {
 	var timer *time.Timer
 	timer = time.AfterFunc(d.timeout, func() {
 		t.mu.Lock()
-		if d.expiry != timer {
+		if d.expiry != timer || d.lineage.over { // the end of the lineage closes it
 			t.mu.Unlock()
 			return
 		}

@@ -176,6 +176,11 @@ func (t *lineages) lapseLocked(l *Lineage, wait time.Duration) {
 			return
 		}
 		t.ending.Add(1)
+		for d := range l.opens {
+			if d.orphaned() {
+				t.count.expired.Add(1)
+			}
+		}
 		t.endLocked(l, false)
 		t.mu.Unlock()
 		defer t.ending.Done()

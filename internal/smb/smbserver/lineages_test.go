@@ -128,7 +128,7 @@ func TestOrphansEndAfterTheirTime(t *testing.T) {
 			}
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
-			if st, opens := s.Stats(), s.cfg.FS.Stats().Opens; st.Orphans != 2-i || opens != 2-i || int(st.Expired) > i+1 {
+			if st, opens := s.Stats(), s.cfg.FS.Stats().Opens; st.Orphans != 2-i || opens != 2-i || int(st.Expired) != i+1 {
 				t.Errorf("%d orphans and %d opens after the time of orphan %d", st.Orphans, opens, i)
 			}
 		}
