@@ -54,9 +54,9 @@ type Config struct {
 	// MaxReadSize bounds one read request in bytes, 4 KiB to 64 MiB. 0 means 1 MiB. The
 	// window of the server bounds it too. [OP-60]
 	MaxReadSize int
-	// MaxRdmaWindowSize bounds one RDMA write of the server in bytes, 512 bytes to 64 MiB. 0
+	// MaxRDMAWindowSize bounds one RDMA write of the server in bytes, 512 bytes to 64 MiB. 0
 	// means 1 MiB. A longer read takes several RDMA writes. [OP-60]
-	MaxRdmaWindowSize int
+	MaxRDMAWindowSize int
 	// Completion is the completion mode. The zero value is Adaptive. The value of the URL, if
 	// present, replaces this one.
 	Completion CompletionMode

@@ -26,19 +26,19 @@ type sizes struct {
 }
 
 func allSizes() []sizes {
-	smallServer := server.Limits{MaxRdmaWindowSize: 64 << 10, MaxRecvBufferSize: 4 << 10, Credits: 1, MaxCredits: 1, ReadBufferBytes: 256 << 10}
-	largeServer := server.Limits{MaxRdmaWindowSize: 8 << 20, MaxRecvBufferSize: 1 << 20, Credits: 256, MaxCredits: 1024}
-	smallClient := lwio.Config{MaxRdmaWindowSize: 512, MaxReadSize: 4 << 10, CopyThreshold: 1, Credits: 1}
-	largeClient := lwio.Config{MaxRdmaWindowSize: 64 << 20, MaxReadSize: 64 << 20, CopyThreshold: 64 << 10, Credits: 1024}
+	smallServer := server.Limits{MaxRDMAWindowSize: 64 << 10, MaxRecvBufferSize: 4 << 10, Credits: 1, MaxCredits: 1, ReadBufferBytes: 256 << 10}
+	largeServer := server.Limits{MaxRDMAWindowSize: 8 << 20, MaxRecvBufferSize: 1 << 20, Credits: 256, MaxCredits: 1024}
+	smallClient := lwio.Config{MaxRDMAWindowSize: 512, MaxReadSize: 4 << 10, CopyThreshold: 1, Credits: 1}
+	largeClient := lwio.Config{MaxRDMAWindowSize: 64 << 20, MaxReadSize: 64 << 20, CopyThreshold: 64 << 10, Credits: 1024}
 	return []sizes{
-		{"depicted", server.Limits{MaxRdmaWindowSize: 512 << 10, MaxRecvBufferSize: 8 << 10},
-			lwio.Config{MaxRdmaWindowSize: 64 << 10, CopyThreshold: 1023, Credits: 32}},
+		{"depicted", server.Limits{MaxRDMAWindowSize: 512 << 10, MaxRecvBufferSize: 8 << 10},
+			lwio.Config{MaxRDMAWindowSize: 64 << 10, CopyThreshold: 1023, Credits: 32}},
 		{"small", smallServer, smallClient},
 		{"large", largeServer, largeClient},
 		{"small server", smallServer, largeClient},
 		{"small client", largeServer, smallClient},
-		{"odd", server.Limits{MaxRdmaWindowSize: 100_001, MaxRecvBufferSize: 12_345, Credits: 7},
-			lwio.Config{MaxRdmaWindowSize: 1001, MaxReadSize: 77_777, CopyThreshold: 333, Credits: 5}},
+		{"odd", server.Limits{MaxRDMAWindowSize: 100_001, MaxRecvBufferSize: 12_345, Credits: 7},
+			lwio.Config{MaxRDMAWindowSize: 1001, MaxReadSize: 77_777, CopyThreshold: 333, Credits: 5}},
 	}
 }
 
@@ -122,8 +122,8 @@ func testSizes(t *testing.T, p rdma.Provider, z sizes) {
 
 // around are sizes next to all limits, and multiples of some.
 func around(z sizes) (list []int) {
-	for _, n := range []int{1, 512, 4096, z.server.MaxRdmaWindowSize, z.server.MaxRecvBufferSize, z.server.MaxRecvBufferSize - 48,
-		z.client.MaxRdmaWindowSize, z.client.CopyThreshold, min(z.client.MaxReadSize, 2<<20), 2*z.server.MaxRdmaWindowSize + 4096} {
+	for _, n := range []int{1, 512, 4096, z.server.MaxRDMAWindowSize, z.server.MaxRecvBufferSize, z.server.MaxRecvBufferSize - 48,
+		z.client.MaxRDMAWindowSize, z.client.CopyThreshold, min(z.client.MaxReadSize, 2<<20), 2*z.server.MaxRDMAWindowSize + 4096} {
 		for d := -1; d <= 1; d++ {
 			if m := n + d; m > 0 && m < 16<<20+8192 {
 				list = append(list, m)

@@ -122,7 +122,7 @@ func (w *world) serve(rt *rapid.T, dir string) {
 		Credits: some([]int{0, 1, 2, 3, 8}).Draw(rt, "credits of the server"), MaxCredits: some([]int{0, 1, 5, 64}).Draw(rt, "at most"),
 		CreditBudget:      some([]int{0, 4, 9}).Draw(rt, "budget"),
 		MaxRecvBufferSize: some([]int{0, 4 << 10, 8 << 10, 256 << 10}).Draw(rt, "receive buffer"),
-		MaxRdmaWindowSize: some([]int{0, 64 << 10, 1 << 20}).Draw(rt, "window"),
+		MaxRDMAWindowSize: some([]int{0, 64 << 10, 1 << 20}).Draw(rt, "window"),
 		// With 1, a second file of a connection goes over SMB.
 		FilesPerConnection: some([]int{0, 1}).Draw(rt, "files"),
 	}
@@ -184,7 +184,7 @@ func (k *client) configure(rt *rapid.T) {
 	k.cfg = lwio.Config{
 		SMBOnly: k.fabric == lwio.TransportSMB, Timeout: time.Minute,
 		Credits: some([]int{0, 1, 2, 7}).Draw(rt, "credits of the client"), MaxReadSize: some([]int{0, 4 << 10, 100_000}).Draw(rt, "read size"),
-		MaxRdmaWindowSize: some([]int{0, 512, 10_000}).Draw(rt, "window of the client"),
+		MaxRDMAWindowSize: some([]int{0, 512, 10_000}).Draw(rt, "window of the client"),
 		ReconnectTimeout:  time.Duration(some([]int{int(patient), 1, -1}).Draw(rt, "reconnect")),
 		CopyThreshold:     some([]int{0, 1, 8 << 10}).Draw(rt, "small read"), Completion: lwio.CompletionMode(some([]int{0, 1, 2}).Draw(rt, "completion")),
 	}

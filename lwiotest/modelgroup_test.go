@@ -99,7 +99,7 @@ const (
 // draw makes an operation.
 func (w *world) draw(rt *rapid.T, write bool) *operation {
 	edges := []int{0, 1, 511, 512, 1023, 1024, 1025, 4095, 4096, 4097, 8192, 65535, 65536, 65537}
-	for _, n := range []int{w.limits.MaxRecvBufferSize, w.limits.MaxRdmaWindowSize} {
+	for _, n := range []int{w.limits.MaxRecvBufferSize, w.limits.MaxRDMAWindowSize} {
 		if n > 0 {
 			edges = append(edges, n-1, n, n+1)
 		}

@@ -26,8 +26,9 @@ type Config struct {
 	// RequireRDMA refuses TCP: a dial fails with ErrNoRDMA instead of using TCP, and a
 	// listener resets TCP connections.
 	RequireRDMA bool
-	// BusyPoll is how long Read and Write poll before they sleep. 0 sleeps at once, a
-	// negative value never.
+	// BusyPoll is how long Read and Write busy-poll before they sleep. 0 busy-polls during
+	// bulk transfers only, for 100 µs; a negative value never. With a long time, such as an
+	// hour, they do not sleep.
 	BusyPoll time.Duration
 	// RDMAThreshold is the largest Write, in bytes, that goes by control messages. A
 	// larger Write goes by RDMA. 0 is the value of the provider.

@@ -45,7 +45,7 @@ func (r *router) newStream(ctx context.Context, sock *verbs.Socket) (*stream.Str
 	cfg := &r.cfg
 	return stream.New(ctx, sock, stream.Config{
 		ReceiveBuffers: cfg.ReceiveBuffers, BufferSize: cfg.BufferSize,
-		Threshold: cfg.RDMAThreshold, NoRead: cfg.DisableRDMARead, Spin: cfg.BusyPoll,
+		Threshold: cfg.RDMAThreshold, NoRead: cfg.DisableRDMARead, BusyPoll: cfg.BusyPoll,
 		Linger: cfg.Linger, Memory: r.bulk,
 	})
 }

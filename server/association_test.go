@@ -309,13 +309,13 @@ func TestServerWithoutProvidersServesSMBAlone(t *testing.T) {
 // Source: [OP-42]
 func TestLimitsAreDefaultedAndClamped(t *testing.T) {
 	l := Limits{}.withDefaults()
-	if l.Credits != 32 || l.MaxRecvBufferSize != 64<<10 || l.MaxByReferenceSize != 1<<20 || l.MaxRdmaWindowSize != 512<<10 ||
+	if l.Credits != 32 || l.MaxRecvBufferSize != 64<<10 || l.MaxByReferenceSize != 1<<20 || l.MaxRDMAWindowSize != 512<<10 ||
 		l.AuthTimeout != defaultAuthTimeout || l.FilesPerConnection != 4096 {
 		t.Errorf("%+v", l)
 	}
-	l = Limits{Credits: 1 << 20, MaxRecvBufferSize: 1, MaxRdmaWindowSize: 1 << 30, FilesPerConnection: 1 << 20}.withDefaults()
-	if l.Credits != 1024 || l.MaxRecvBufferSize != 4096 || l.MaxByReferenceSize != 4096 || l.MaxRdmaWindowSize != 8<<20 ||
-		l.FilesPerConnection != 65535 || l.ReadBufferBytes < 4*l.MaxRdmaWindowSize {
+	l = Limits{Credits: 1 << 20, MaxRecvBufferSize: 1, MaxRDMAWindowSize: 1 << 30, FilesPerConnection: 1 << 20}.withDefaults()
+	if l.Credits != 1024 || l.MaxRecvBufferSize != 4096 || l.MaxByReferenceSize != 4096 || l.MaxRDMAWindowSize != 8<<20 ||
+		l.FilesPerConnection != 65535 || l.ReadBufferBytes < 4*l.MaxRDMAWindowSize {
 		t.Errorf("%+v", l)
 	}
 }

@@ -180,18 +180,18 @@ type Limits struct {
 	// there can take this much memory of the server. Default MaxRecvBufferSize if that is set,
 	// else 1 MiB; clamped to MaxRecvBufferSize..1 MiB.
 	MaxByReferenceSize int
-	// MaxRdmaWindowSize bounds the data of one read, in bytes. Default 512 KiB, clamped to
+	// MaxRDMAWindowSize bounds the data of one read, in bytes. Default 512 KiB, clamped to
 	// 64 KiB..8 MiB. [OP-60]
-	MaxRdmaWindowSize int
+	MaxRDMAWindowSize int
 	// ReadBufferBytes is the size of the buffer pools for reads of each provider, in bytes. The
 	// addresses of a provider share it equally, and each has at least four reads of the
 	// largest size. The connections of one user get at most three quarters of a pool. Default
 	// 64 MiB.
 	ReadBufferBytes int
-	// SpinTime bounds the time for which a connection busy-polls for requests before it
+	// BusyPoll bounds the time for which a connection busy-polls for requests before it
 	// sleeps. At most half of the processors busy-poll at a time. Default 50 µs; negative for
-	// never.
-	SpinTime time.Duration
+	// no busy-polling.
+	BusyPoll time.Duration
 	// Workers bounds the goroutines for the reads of one file that wait for a disk, and equally
 	// those for its writes. For all files together the bound is 32 times as high. Default four
 	// for each processor, at least 8.
@@ -228,8 +228,8 @@ const (
 	defaultCredits            = 32
 	defaultMaxCredits         = 128
 	defaultMaxByReferenceSize = 1 << 20
-	defaultMaxRdmaWindowSize  = 512 << 10
-	defaultSpinTime           = 50 * time.Microsecond
+	defaultMaxRDMAWindowSize  = 512 << 10
+	defaultBusyPoll           = 50 * time.Microsecond
 )
 
 // Bounds of Limits.
@@ -250,9 +250,9 @@ const (
 	// MinByteRate is in bytes a second.
 	MinByteRate = 1 << 20
 	// MinSMBMemory is the memory of four messages of the largest size, and MinReadBufferBytes
-	// of four reads of the default MaxRdmaWindowSize; in bytes.
+	// of four reads of the default MaxRDMAWindowSize; in bytes.
 	MinSMBMemory       = smbserver.MinMemory
-	MinReadBufferBytes = 4 * defaultMaxRdmaWindowSize
+	MinReadBufferBytes = 4 * defaultMaxRDMAWindowSize
 )
 
 // withDefaults checks c and returns a copy with every default filled in.
@@ -298,7 +298,7 @@ func (l Limits) withDefaults() Limits {
 		{&l.MaxCredits, defaultMaxCredits, 1, maxCredits},
 		{&l.CreditBudget, DefaultCreditBudget, 1, 1 << 30},
 		{&l.MaxRecvBufferSize, DefaultMaxRecvBufferSize, minRecvBuffer, maxRecvBuffer},
-		{&l.MaxRdmaWindowSize, defaultMaxRdmaWindowSize, minWindow, maxWindow},
+		{&l.MaxRDMAWindowSize, defaultMaxRDMAWindowSize, minWindow, maxWindow},
 		{&l.ReadBufferBytes, DefaultReadBufferBytes, 4 * minWindow, 1 << 40},
 		{&l.Workers, max(8, 4*runtime.GOMAXPROCS(0)), 1, 1 << 16},
 	} {
@@ -310,7 +310,7 @@ func (l Limits) withDefaults() Limits {
 	l.MaxCredits = max(l.MaxCredits, l.Credits)
 	l.MaxRecvBufferSize = wholePages(l.MaxRecvBufferSize)
 	l.MaxByReferenceSize = wholePages(min(max(l.MaxByReferenceSize, l.MaxRecvBufferSize), maxRecvBuffer))
-	l.ReadBufferBytes = max(l.ReadBufferBytes, 4*l.MaxRdmaWindowSize)
+	l.ReadBufferBytes = max(l.ReadBufferBytes, 4*l.MaxRDMAWindowSize)
 	if l.RequestRate > 0 {
 		l.RequestRate = max(l.RequestRate, MinRequestRate)
 	}
@@ -320,8 +320,8 @@ func (l Limits) withDefaults() Limits {
 	if l.ConnectionsPerUser <= 0 {
 		l.ConnectionsPerUser = l.Connections - l.Connections/64
 	}
-	if l.SpinTime == 0 {
-		l.SpinTime = defaultSpinTime
+	if l.BusyPoll == 0 {
+		l.BusyPoll = defaultBusyPoll
 	}
 	if l.AuthTimeout <= 0 {
 		l.AuthTimeout = defaultAuthTimeout

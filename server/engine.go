@@ -69,7 +69,7 @@ func newEngine(cfg *Config) *engine {
 	e.readers = newWorkerPool(e.limits.Workers, func(o *op) { o.work(o.readRest) })
 	e.writers = newWorkerPool(e.limits.Workers, func(o *op) { o.work(o.writeJoined) })
 	e.writers.joins = (*op).continuedBy
-	e.spinners = newSpinners(e.limits.SpinTime)
+	e.spinners = newSpinners(e.limits.BusyPoll)
 	e.oversubscription = newOversubscription()
 	e.credits.init(e.limits.CreditBudget)
 	e.replay.most = e.limits.Connections

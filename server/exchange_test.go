@@ -246,7 +246,7 @@ func testPolledCompletionWritesStatusBlock(t *testing.T, on string) {
 func TestVecReadScattersData(t *testing.T) { onEach(t, testVecReadScattersData) }
 
 func testVecReadScattersData(t *testing.T, on string) {
-	v := newEnv(t, envConfig{on: on, limits: Limits{MaxRdmaWindowSize: 64 << 10}})
+	v := newEnv(t, envConfig{on: on, limits: Limits{MaxRDMAWindowSize: 64 << 10}})
 	c := v.client()
 	data := content(1 << 20)
 	fid := c.register(v.file("a", data))

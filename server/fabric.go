@@ -53,7 +53,7 @@ func (f *fabric) open(ctx context.Context, p rdma.Provider, at netip.AddrPort, l
 		return fmt.Errorf("private data of %d bytes: %w", wire.ConnectionStartSize, errors.ErrUnsupported)
 	}
 	f.layout = newLayout(l, f.info)
-	if f.buffers, err = newBufferPool(ctx, f.adapter, readBuffers, l.MaxRdmaWindowSize); err != nil {
+	if f.buffers, err = newBufferPool(ctx, f.adapter, readBuffers, l.MaxRDMAWindowSize); err != nil {
 		return err
 	}
 	if f.listener, err = rdma.Listen(ctx, f.adapter, rdma.Addr{Fabric: f.name, AddrPort: at}, 0); err != nil {

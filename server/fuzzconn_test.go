@@ -29,7 +29,7 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 		t.Fatal(err)
 	}
 	cfg, err := Config{FS: fs, Limits: Limits{
-		Credits: 4, MaxRecvBufferSize: 4096, MaxRdmaWindowSize: 64 << 10, Workers: 1, ReadBufferBytes: 256 << 10,
+		Credits: 4, MaxRecvBufferSize: 4096, MaxRDMAWindowSize: 64 << 10, Workers: 1, ReadBufferBytes: 256 << 10,
 	}}.withDefaults()
 	if err != nil {
 		t.Fatal(err)

@@ -135,7 +135,7 @@ func TestReadsWaitForMemoryAndAreCancelled(t *testing.T) {
 
 func testReadsWaitForMemoryAndAreCancelled(t *testing.T, on string) {
 	b, v, c, o, fid := gatedEnv(t, envConfig{
-		on: on, limits: Limits{MaxRdmaWindowSize: 64 << 10, ReadBufferBytes: 256 << 10},
+		on: on, limits: Limits{MaxRDMAWindowSize: 64 << 10, ReadBufferBytes: 256 << 10},
 	})
 	second := c.register(o)
 	b.shut()

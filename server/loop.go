@@ -144,7 +144,7 @@ func (l *receiveLoop) stopSpinning() {
 	}
 }
 
-// spin busy-polls for up to Limits.SpinTime, if a completion is likely to arrive, and handles the
+// spin busy-polls for up to Limits.BusyPoll, if a completion is likely to arrive, and handles the
 // completions. It returns false if there was none: then the loop sleeps.
 func (l *receiveLoop) spin(batch *[pollSize]rdma.Result) (bool, error) {
 	e := l.c.engine
@@ -174,7 +174,7 @@ func (l *receiveLoop) spin(batch *[pollSize]rdma.Result) (bool, error) {
 		}
 		now := e.clock()
 		if end == 0 {
-			end = now + e.limits.SpinTime
+			end = now + e.limits.BusyPoll
 		}
 		if now >= end {
 			l.backoff.record(false)

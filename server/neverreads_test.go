@@ -89,7 +89,7 @@ func TestClientThatNeverReadsHoldsBoundedResources(t *testing.T) {
 }
 
 func testClientThatNeverReads(t *testing.T, on string, auth authOptions, op wire.Opcode) {
-	v := newEnv(t, envConfig{on: on, limits: Limits{CreditBudget: 1600, ReadBufferBytes: 4 << 20, Registrations: 40, MaxRdmaWindowSize: 512 << 10}})
+	v := newEnv(t, envConfig{on: on, limits: Limits{CreditBudget: 1600, ReadBufferBytes: 4 << 20, Registrations: 40, MaxRDMAWindowSize: 512 << 10}})
 	var deaf []*silentConn
 	if on == "iwarp" {
 		v.provider = iwarp.New(&iwarp.Config{Dial: func(ctx context.Context, _, remote *net.TCPAddr) (net.Conn, error) {

@@ -16,7 +16,7 @@ import (
 func TestByteRateThrottlesOneUser(t *testing.T) { onEach(t, testByteRateThrottlesOneUser) }
 
 func testByteRateThrottlesOneUser(t *testing.T, on string) {
-	v := newEnv(t, envConfig{on: on, limits: Limits{SpinTime: time.Hour}})
+	v := newEnv(t, envConfig{on: on, limits: Limits{BusyPoll: time.Hour}})
 	v.file("a", content(10))
 	greedy := newFakeSession(7)
 	greedy.pace = ratelimit.NewLimiter(0, 1000, 10)
@@ -76,7 +76,7 @@ func TestThrottledConnectionHoldsUpNoClose(t *testing.T) {
 func testThrottledConnectionHoldsUpNoClose(t *testing.T, on string) {
 	const size, window = 256 << 10, 64 << 10
 	b := newGate(t)
-	v := newEnv(t, envConfig{on: on, backend: b, limits: Limits{MaxRdmaWindowSize: window}})
+	v := newEnv(t, envConfig{on: on, backend: b, limits: Limits{MaxRDMAWindowSize: window}})
 	data := content(size)
 	b.make("a", data)
 	greedy := newFakeSession(7)

@@ -65,9 +65,9 @@ func (r *reader) read(o *op) {
 }
 
 // readByBuffer reads into a block of the buffer pool, in parts of at most
-// Limits.MaxRdmaWindowSize.
+// Limits.MaxRDMAWindowSize.
 func (r *reader) readByBuffer(o *op) {
-	o.queue, o.need = o.file.reading, min(int(o.h.Length), r.c.engine.limits.MaxRdmaWindowSize)
+	o.queue, o.need = o.file.reading, min(int(o.h.Length), r.c.engine.limits.MaxRDMAWindowSize)
 	r.readPart(o)
 }
 

@@ -36,7 +36,7 @@ func newLayout(l *Limits, info rdma.AdapterInfo) layout {
 		y.dataSize = l.MaxByReferenceSize
 	}
 	y.weight = (y.dataSize + l.MaxRecvBufferSize - 1) / l.MaxRecvBufferSize
-	y.wire = wire.Limits{MaxRecvBufferSize: uint32(y.dataSize), MaxRdmaWindowSize: uint32(l.MaxRdmaWindowSize)}
+	y.wire = wire.Limits{MaxRecvBufferSize: uint32(y.dataSize), MaxRdmaWindowSize: uint32(l.MaxRDMAWindowSize)}
 	y.depth = min(2*y.credits+64, info.MaxInitiatorQueueDepth)
 	y.most = y.receives + y.depth + 1
 	y.header, y.answer = wire.HeaderSize, wire.StatusResponseSize

@@ -125,7 +125,7 @@ func TestNoSpinWhenOversubscribed(t *testing.T) {
 // nothing about oversubscription.
 func TestOwnCompletionsAreNoWakeUps(t *testing.T) {
 	onEach(t, func(t *testing.T, on string) {
-		v := newEnv(t, envConfig{on: on, limits: Limits{SpinTime: -1}})
+		v := newEnv(t, envConfig{on: on, limits: Limits{BusyPoll: -1}})
 		o := v.file("f", content(100))
 		v.e.oversubscription.most = 4 // with many processors there would be more clients than a session has keys for
 		clients := make([]*rawClient, v.e.oversubscription.most+2)

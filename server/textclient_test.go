@@ -170,7 +170,7 @@ func TestClientOfTheTextIsServed(t *testing.T) { onEach(t, testClientOfTheTextIs
 
 func testClientOfTheTextIsServed(t *testing.T, on string) {
 	w := new(watch)
-	v := newEnv(t, envConfig{on: on, allowMD5: true, limits: Limits{MaxRecvBufferSize: 8 << 10, MaxRdmaWindowSize: 512 << 10}, provider: w.wrap(providers[on](), "server")})
+	v := newEnv(t, envConfig{on: on, allowMD5: true, limits: Limits{MaxRecvBufferSize: 8 << 10, MaxRDMAWindowSize: 512 << 10}, provider: w.wrap(providers[on](), "server")})
 	data := content(1 << 20)
 	buffered := v.file("a", data)
 	c := connectText(t, v, on)
@@ -210,7 +210,7 @@ func TestClientOfTheTextSeesNoOptionOfOurs(t *testing.T) {
 func testClientOfTheTextSeesNoOptionOfOurs(t *testing.T, on string) {
 	for _, e := range []Encryption{EncryptionOff, EncryptionOffered, EncryptionRequired} {
 		t.Run(e.String(), func(t *testing.T) {
-			v := newEnv(t, envConfig{on: on, allowMD5: true, encryption: e, limits: Limits{MaxRecvBufferSize: 8 << 10, MaxRdmaWindowSize: 512 << 10}})
+			v := newEnv(t, envConfig{on: on, allowMD5: true, encryption: e, limits: Limits{MaxRecvBufferSize: 8 << 10, MaxRDMAWindowSize: 512 << 10}})
 			o := v.file("a", content(100))
 			c := connectText(t, v, on) // compares all bytes of the answer
 			if e == EncryptionRequired && on == "iwarp" {

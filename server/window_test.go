@@ -22,7 +22,7 @@ func testClientWindowBoundsRDMAWrites(t *testing.T, on string) {
 	const most = 256 << 10
 	for _, window := range []uint32{512, 1001, 4096, 64 << 10, 1 << 20, 1<<32 - 1} {
 		w := new(watch)
-		v := newEnv(t, envConfig{on: on, limits: Limits{MaxRdmaWindowSize: most}, provider: w.wrap(providers[on](), "server")})
+		v := newEnv(t, envConfig{on: on, limits: Limits{MaxRDMAWindowSize: most}, provider: w.wrap(providers[on](), "server")})
 		data := content(1 << 20)
 		n := v.negotiate(v.sess)
 		c := v.connect(n)

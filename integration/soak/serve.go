@@ -31,7 +31,7 @@ var shares = []string{"one", "two"}
 func serve(seed uint64, password string, dirs []string) error {
 	cfg := server.Config{
 		Lookup: server.Users{user: password}.Lookup,
-		Limits: server.Limits{Credits: 4, MaxCredits: 64, CreditBudget: 96, MaxRecvBufferSize: 16 << 10, MaxRdmaWindowSize: 128 << 10},
+		Limits: server.Limits{Credits: 4, MaxCredits: 64, CreditBudget: 96, MaxRecvBufferSize: 16 << 10, MaxRDMAWindowSize: 128 << 10},
 	}
 	for _, p := range lwio.DefaultProviders() {
 		cfg.Providers = append(cfg.Providers, fault.Wrap(p, &fault.Config{Fault: spared(fault.Random(seed, chances))}))

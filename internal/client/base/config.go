@@ -21,7 +21,7 @@ const (
 	// defaultCopyThreshold is in bytes. [LWIO §Read]
 	defaultCopyThreshold     = 1<<10 - 1
 	defaultMaxReadSize       = 1 << 20   // bytes
-	defaultMaxRdmaWindowSize = 1 << 20   // bytes
+	defaultMaxRDMAWindowSize = 1 << 20   // bytes
 	defaultMaxListing        = 128 << 20 // bytes
 	defaultTimeout           = 30 * time.Second
 	// DefaultReconnectTimeout is the default of Config.ReconnectTimeout.
@@ -57,7 +57,7 @@ type Config struct {
 	Connections            int
 	AllProviders           bool
 	MaxReadSize            int
-	MaxRdmaWindowSize      int
+	MaxRDMAWindowSize      int
 	Completion             CompletionMode
 	CopyThreshold          int
 	MaxListing             int64
@@ -78,7 +78,7 @@ func (c *Config) WithDefaults() Config {
 	cfg.Credits = clamp(cfg.Credits, defaultCredits, 1, MaxCredits)
 	cfg.Connections = clamp(cfg.Connections, 1, 1, maxConnections)
 	cfg.MaxReadSize = clamp(cfg.MaxReadSize, defaultMaxReadSize, minReadSize, maxReadSize)
-	cfg.MaxRdmaWindowSize = clamp(cfg.MaxRdmaWindowSize, defaultMaxRdmaWindowSize, minWindow, maxWindow)
+	cfg.MaxRDMAWindowSize = clamp(cfg.MaxRDMAWindowSize, defaultMaxRDMAWindowSize, minWindow, maxWindow)
 	cfg.CopyThreshold = clamp(cfg.CopyThreshold, defaultCopyThreshold, 1, maxCopyThreshold)
 	if cfg.MaxListing <= 0 {
 		cfg.MaxListing = defaultMaxListing

@@ -42,7 +42,7 @@ func testWindowOfTheServerRules(t *testing.T, on string) {
 			}
 			return false
 		}
-		c := s.connect(base.Config{MaxRdmaWindowSize: r.client})
+		c := s.connect(base.Config{MaxRDMAWindowSize: r.client})
 		if _, err := openOn(t, c, "f").ReadAt(make([]byte, 300_000), 0); err != nil {
 			t.Fatal(err)
 		}

@@ -251,7 +251,7 @@ func testClientWorksWithServerOfTheText(t *testing.T, on string) {
 func talkText(t *testing.T, on string, mode base.CompletionMode) {
 	want := pattern(2 << 20)
 	s := newTextServer(t, on, mode, bytes.Clone(want))
-	c := s.connect(base.Config{Credits: 32, MaxRdmaWindowSize: 64 << 10, AllowMD5: true, ReconnectTimeout: -1})
+	c := s.connect(base.Config{Credits: 32, MaxRDMAWindowSize: 64 << 10, AllowMD5: true, ReconnectTimeout: -1})
 	f, err := c.OpenFile(t.Context(), "f", os.O_RDWR|Unbuffered, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -255,7 +255,7 @@ func (c *Set) connectTo(ctx context.Context, r *Path, assoc *handshake.Associati
 	defer cancel()
 	cn, err := rdmaconn.DialConn(ctx, p, remote, rdmaconn.ConnConfig{
 		Owner:   r,
-		Credits: c.Cfg.Credits, CopyThreshold: c.Cfg.CopyThreshold, ReadSize: c.Cfg.MaxReadSize, Window: c.Cfg.MaxRdmaWindowSize,
+		Credits: c.Cfg.Credits, CopyThreshold: c.Cfg.CopyThreshold, ReadSize: c.Cfg.MaxReadSize, Window: c.Cfg.MaxRDMAWindowSize,
 		Timeout: c.Cfg.Timeout, Mode: c.Cfg.Completion, Counts: &c.Counts, Seal: c.Cfg.RequireEncryption || c.Smb.Encryption() != "",
 	})
 	if err != nil {

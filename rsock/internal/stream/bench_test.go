@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"lwio/internal/host"
 	"lwio/rdma"
@@ -31,7 +32,7 @@ var transportNames = []string{"unix", "shm", "shm-spin", "tcp", "iwarp", "iwarp-
 func benchConfig(name string) Config {
 	switch name {
 	case "shm-spin", "iwarp-spin":
-		return Config{Spin: -1}
+		return Config{BusyPoll: time.Hour}
 	}
 	return Config{}
 }

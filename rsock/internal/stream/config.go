@@ -48,9 +48,9 @@ type Config struct {
 	Threshold int
 	// NoRead makes this side behave like one without RDMA Read.
 	NoRead bool
-	// Spin is how long a call polls before it sleeps. With a negative value a call never
-	// sleeps. During a bulk transfer a call polls for bulkSpin in any case.
-	Spin time.Duration
+	// BusyPoll is how long a call busy-polls before it sleeps. During a bulk transfer it is
+	// bulkSpin at least, unless it is negative.
+	BusyPoll time.Duration
 	// Linger bounds Close; 0 means DefaultLinger.
 	Linger time.Duration
 	// Memory is the budget for large data that the stream shares with other streams.

@@ -25,7 +25,7 @@ func TestRandomWritesAndReads(t *testing.T) {
 				cfg.ReceiveBuffers = rapid.IntRange(minBuffers, 24).Draw(rt, label+"buffers")
 				cfg.BufferSize = rapid.SampledFrom([]int{256, 300, 4096}).Draw(rt, label+"size")
 				cfg.Threshold = rapid.SampledFrom([]int{1, 200, 4096, 30000, 1 << 30}).Draw(rt, label+"threshold")
-				cfg.Spin = rapid.SampledFrom([]time.Duration{0, 0, time.Millisecond}).Draw(rt, label+"spin")
+				cfg.BusyPoll = rapid.SampledFrom([]time.Duration{0, 0, -1, time.Millisecond}).Draw(rt, label+"spin")
 			}
 			a, b := pair(t, f, u)
 			defer closeBoth(a, b)

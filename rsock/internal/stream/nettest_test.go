@@ -45,7 +45,7 @@ func TestNetConnSuite(t *testing.T) {
 	onFabrics(t, func(t *testing.T, f fabric) {
 		for name, cfg := range map[string]Config{
 			"plain":    {},
-			"spinning": {Spin: -1},
+			"spinning": {BusyPoll: time.Hour},
 			"messages": {Threshold: 1 << 30},
 			"writes":   {NoRead: true},
 		} {

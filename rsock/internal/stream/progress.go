@@ -22,7 +22,7 @@ type source interface {
 type progress struct {
 	poller.Poller
 	src  source
-	spin time.Duration // Config.Spin
+	spin time.Duration // Config.BusyPoll
 }
 
 // pollerIdle is how long the role of the poller is free before the goroutine of the stream
@@ -42,7 +42,7 @@ func (w *waiter) Ready() bool { return w.flag.Load() }
 
 func (w *waiter) init() { w.Waiter = poller.NewWaiter() }
 
-// init makes the role of the poller free. spin is Config.Spin.
+// init makes the role of the poller free. spin is Config.BusyPoll.
 func (p *progress) init(src source, spin time.Duration) {
 	p.src, p.spin = src, spin
 	p.Init(pollerIdle, pollerIdle)
@@ -58,7 +58,7 @@ func (p *progress) signal(w *waiter) {
 func (p *progress) wait(w *waiter) {
 	for !w.flag.Load() {
 		if !p.Park(&w.Waiter, true) {
-			if p.spin != 0 {
+			if p.spin > 0 {
 				p.Claim()
 			}
 			if w.flag.Load() {
@@ -74,12 +74,17 @@ func (p *progress) wait(w *waiter) {
 	}
 }
 
+// busyPoll returns the time of a busy-poll. bulk: the call waits for a part of a bulk transfer.
+func (p *progress) busyPoll(bulk bool) time.Duration {
+	if bulk && p.spin >= 0 {
+		return max(p.spin, bulkSpin)
+	}
+	return p.spin
+}
+
 // drive polls until w is signaled. Precondition: the caller is the poller.
 func (p *progress) drive(w *waiter) {
-	spin := spinner{limit: p.spin}
-	if w.bulk && spin.limit >= 0 {
-		spin.limit = max(spin.limit, bulkSpin)
-	}
+	spin := spinner{limit: p.busyPoll(w.bulk)}
 	for !w.flag.Load() {
 		if p.src.poll() > 0 {
 			spin.polls = 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // fakeSource is a source whose completions the test adds.
@@ -98,7 +99,7 @@ func TestPollerPollsAgainAfterCompletions(t *testing.T) {
 func TestGoroutineOfStreamPolls(t *testing.T) {
 	src := newFakeSource()
 	var p progress
-	p.init(src, -1) // a call claims the role, and does not sleep
+	p.init(src, time.Hour) // a call claims the role, and does not sleep
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

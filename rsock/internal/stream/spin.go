@@ -11,7 +11,7 @@ import (
 const pollsPerCheck = 32
 
 // bulkSpin is how long a call that waits for the next part of a bulk transfer polls before
-// it sleeps, if Config.Spin is less. A part takes about that time, and a wake-up for each
+// it sleeps, if Config.BusyPoll is less, and not negative. A part takes about that time, and a wake-up for each
 // part costs more.
 const bulkSpin = 100 * time.Microsecond
 
@@ -42,8 +42,7 @@ func (r *bulkRun) add(n int, other *bulkRun) {
 // isBulk reports whether the run is a bulk transfer.
 func (r *bulkRun) isBulk() bool { return r.n.Load() >= bulkThreshold }
 
-// spinner bounds a busy-poll. With a limit of 0 it never polls again, with a negative limit
-// always.
+// spinner bounds a busy-poll. With a limit of 0 or less it never polls again.
 type spinner struct {
 	limit time.Duration
 	polls int // polls without a completion; 0 begins again
@@ -52,7 +51,7 @@ type spinner struct {
 
 // again reports whether to poll once more before a sleep.
 func (p *spinner) again() bool {
-	if p.limit == 0 {
+	if p.limit <= 0 {
 		return false
 	}
 	if p.polls == 0 {
@@ -62,10 +61,7 @@ func (p *spinner) again() bool {
 		return true
 	}
 	runtime.Gosched()
-	switch {
-	case p.limit < 0:
-		return true
-	case p.since.IsZero():
+	if p.since.IsZero() {
 		p.since = time.Now()
 		return true
 	}

@@ -36,16 +36,29 @@ func TestBulkRunCountsOneDirection(t *testing.T) {
 	}
 }
 
-// TestSpinnerLimits polls again never, until the limit, or always.
-func TestSpinnerLimits(t *testing.T) {
-	never := spinner{}
-	if never.again() {
-		t.Error("a limit of 0 polls again")
+// TestBusyPollOfBulkTransfer busy-polls for bulkSpin at least, and never with a negative BusyPoll.
+func TestBusyPollOfBulkTransfer(t *testing.T) {
+	for _, c := range []struct{ cfg, plain, bulk time.Duration }{
+		{0, 0, bulkSpin}, {time.Microsecond, time.Microsecond, bulkSpin}, {time.Hour, time.Hour, time.Hour}, {-1, -1, -1},
+	} {
+		p := progress{spin: c.cfg}
+		if plain, bulk := p.busyPoll(false), p.busyPoll(true); plain != c.plain || bulk != c.bulk {
+			t.Errorf("BusyPoll %v: %v, and %v in a bulk transfer", c.cfg, plain, bulk)
+		}
 	}
-	always := spinner{limit: -1}
+}
+
+// TestSpinnerLimits polls again until the limit; never with a limit that is not positive.
+func TestSpinnerLimits(t *testing.T) {
+	for _, limit := range []time.Duration{0, -1} {
+		if never := (spinner{limit: limit}); never.again() {
+			t.Errorf("a limit of %v polls again", limit)
+		}
+	}
+	always := spinner{limit: time.Hour}
 	for range 10 * pollsPerCheck {
 		if !always.again() {
-			t.Fatal("a negative limit ends")
+			t.Fatal("a limit of an hour ends")
 		}
 	}
 	began := time.Now()

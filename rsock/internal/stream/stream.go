@@ -40,7 +40,7 @@ func New(ctx context.Context, sock *verbs.Socket, cfg Config) (*Stream, error) {
 	if err := c.init(sock, &cfg); err != nil {
 		return nil, errors.Join(err, sock.Close())
 	}
-	c.progress.init(&s.rx, c.cfg.Spin)
+	c.progress.init(&s.rx, c.cfg.BusyPoll)
 	s.stage.c = c
 	s.offers.init(c, &s.tx, &s.stage)
 	s.reader.init(c, &s.rx)

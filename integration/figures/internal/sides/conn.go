@@ -42,7 +42,7 @@ func (s *side) config() *rsock.Config {
 		Providers: []rdma.Provider{providers[s.Via].provider()},
 	}
 	if s.Spin {
-		cfg.BusyPoll = -1
+		cfg.BusyPoll = time.Hour // no sleep
 	}
 	return cfg
 }
