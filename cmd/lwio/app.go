@@ -40,6 +40,8 @@ type app struct {
 	noCRC        bool
 	timeout      time.Duration
 	verbose      bool
+
+	instance string // Config.AppInstance of clients
 }
 
 // usageError is a mistake on the command line; it ends the command with exitUsage.
@@ -281,6 +283,7 @@ func (a *app) clientConfig(id identity) *lwio.Config {
 		RequireRDMA: a.requireRDMA,
 		AllowMD5:    a.allowMD5,
 		Timeout:     a.timeout,
+		AppInstance: a.instance,
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 type cpOptions struct {
 	recursive bool
 	verify    bool
+	resume    bool
 }
 
 func (a *app) cpCommand() *cobra.Command {
@@ -33,7 +34,12 @@ func (a *app) cpCommand() *cobra.Command {
 		Long: `Copy a file, or with -r a directory, from or to a share. SRC and DST are URLs or
 local paths; '-' is standard input or output. If DST is a directory, the copy goes
 into it. A file gets its name only after all of its data has arrived: a copy that fails
-leaves the old file in place, or reports that the outcome is unknown.`,
+leaves the old file in place, or reports that the outcome is unknown.
+
+With --resume a copy that fails, or is killed, leaves its data in a hidden file beside DST,
+and the same command goes on behind it, if the source has kept its size and time. The last
+16 MiB before that place are compared; --verify compares all of the copy. Files of DST with
+the size of the source that are not older are complete; --verify compares them too.`,
 		Args: exactArgs(2, "a source and a destination"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.cp(cmd.Context(), o, args[0], args[1])
@@ -41,6 +47,7 @@ leaves the old file in place, or reports that the outcome is unknown.`,
 	}
 	cmd.Flags().BoolVarP(&o.recursive, "recursive", "r", false, "copy directories and their content")
 	cmd.Flags().BoolVar(&o.verify, "verify", false, "read every copy back and compare it")
+	cmd.Flags().BoolVar(&o.resume, "resume", false, "go on with a copy that failed or was killed")
 	return a.clientFlags(cmd)
 }
 
@@ -87,9 +94,15 @@ func (a *app) cp(ctx context.Context, o cpOptions, srcArg, dstArg string) error 
 	case o.verify && dstArg == "-":
 		return usagef("--verify cannot read standard output back")
 	}
+	if o.resume && (srcArg == "-" || dstArg == "-") {
+		return usagef("--resume needs a file on both sides")
+	}
 	j := &copyJob{opts: o, bar: newProgress(a.stderr)}
 	beside := *a // messages of the connections go above the bar
 	beside.stderr = j.bar
+	if o.resume {
+		beside.instance = "lwio cp --resume " + redacted(srcArg) + " " + redacted(dstArg)
+	}
 	src, err := beside.location(ctx, srcArg)
 	if err != nil {
 		return err
@@ -191,13 +204,23 @@ func (j *copyJob) file(ctx context.Context, src tree, from string, dst tree, to 
 		return 0, err
 	}
 	defer func() { _ = in.Close(err) }() // it was only read
-	out, err := dst.Create(ctx, to)
-	if err != nil {
+	out, begin, err := j.begin(ctx, src, from, in, dst, to)
+	switch {
+	case err != nil:
 		return 0, err
+	case out == nil:
+		j.bar.add(int(in.Size()))
+		return in.Size(), nil
 	}
-	n, err = transfer(ctx, in, out, j.transferOptions(src, dst))
+	opts := j.transferOptions(src, dst)
+	if j.opts.resume {
+		opts.begin, opts.window = begin, resumeWindow
+		j.bar.add(int(begin))
+	}
+	n, err = transfer(ctx, in, out, opts)
+	n += begin
 	if err == nil && j.opts.verify {
-		err = compare(ctx, sizedSource{in, n}, out.Source(n), transferOptions{depth: j.transferOptions(src, dst).depth})
+		err = compare(ctx, sizedSource{in, n}, out.Source(n), transferOptions{depth: opts.depth})
 	}
 	left := asItWas
 	if err == nil {
@@ -212,6 +235,33 @@ func (j *copyJob) file(ctx context.Context, src tree, from string, dst tree, to 
 		return n, errors.Join(err, out.Abort(err))
 	}
 	return n, nil
+}
+
+// begin begins the destination of a file, or goes on with one behind an offset. The result is nil if the
+// destination is a copy already.
+func (j *copyJob) begin(ctx context.Context, src tree, from string, in source, dst tree, to string) (out pendingFile, at int64, err error) {
+	if !j.opts.resume {
+		out, err = dst.Create(ctx, to)
+		return out, 0, err
+	}
+	info, err := src.Stat(ctx, from)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case in.Size() < 0 || in.Size() != info.Size():
+		return nil, 0, &fs.PathError{Op: "cp", Path: src.Describe(from), Err: errNoResume}
+	}
+	if there, err := j.present(ctx, info, in, dst, to); there || err != nil {
+		return nil, 0, err
+	}
+	part, err := dst.Resume(ctx, to, partName(src, from, info, path.Base(filepath.ToSlash(to))))
+	if err != nil {
+		return nil, 0, err
+	}
+	if at, err = j.resume(ctx, in, part); err != nil {
+		return nil, 0, errors.Join(err, part.Abort(err))
+	}
+	return part, at, nil
 }
 
 // The states of the destination of a failed copy.

@@ -24,6 +24,9 @@ type tree interface {
 	Open(ctx context.Context, name string) (fileSource, error)
 	// Create begins a file that appears under its name only by Commit.
 	Create(ctx context.Context, name string) (pendingFile, error)
+	// Resume is Create for a file with the data under a name of its own in the same directory,
+	// which the end of the process leaves there.
+	Resume(ctx context.Context, name, part string) (pendingPart, error)
 	// Describe names a file for messages.
 	Describe(name string) string
 	// Depth is the number of requests that may be in flight.

@@ -63,8 +63,13 @@ const maxRepeats = 8
 // WriteChunk writes a chunk again if a lost connection leaves its outcome unknown: no other program writes
 // to the file before it has its name.
 func (p *remotePending) WriteChunk(ctx context.Context, b []byte, off int64) error {
+	return writeAgain(ctx, p.f.File, b, off)
+}
+
+// writeAgain writes, and repeats a write whose outcome is unknown after a loss.
+func writeAgain(ctx context.Context, f *lwio.File, b []byte, off int64) error {
 	for repeats := 0; ; repeats++ {
-		_, err := p.f.WriteAtContext(ctx, b, off)
+		_, err := f.WriteAtContext(ctx, b, off)
 		if !errors.Is(err, lwio.ErrUncertain) || !errors.Is(err, net.ErrClosed) || repeats == maxRepeats {
 			return err
 		}

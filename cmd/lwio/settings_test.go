@@ -57,7 +57,7 @@ func TestConfigurationFileHasTheFlagsOfServe(t *testing.T) {
 	}
 }
 
-// The values of a configuration file are those of the flags that the command line does not have.
+// A configuration file sets the flags that the command line does not have.
 func TestConfigurationFileSetsFlags(t *testing.T) {
 	const share = "users = \"users\"\n[[share]]\nname = \"data\"\npath = \".\"\nread = [\"*\"]\n"
 	name := filepath.Join(t.TempDir(), "lwio.toml")

@@ -14,17 +14,32 @@ import (
 
 // stateServer is a process of 'lwio serve --state'.
 type stateServer struct {
-	t    *testing.T
-	dir  string // of the share, the state and the users
-	port string
-	cmd  *exec.Cmd
+	t     *testing.T
+	dir   string // of the share, the state and the users
+	port  string
+	flags []string // further ones
+	cmd   *exec.Cmd
+}
+
+// newStateServer makes the directories of a server, and starts it. It ends with the test.
+func newStateServer(t *testing.T, flags ...string) (s *stateServer, url string) {
+	t.Helper()
+	s = &stateServer{t: t, dir: t.TempDir(), port: "0", flags: flags}
+	if err := os.Mkdir(filepath.Join(s.dir, "data"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	writeSecret(t, "secret\n", s.dir, "users")
+	url = s.start()
+	t.Cleanup(s.kill)
+	return s, url
 }
 
 // start starts the process and returns the URL of its share.
 func (s *stateServer) start() string {
 	s.t.Helper()
-	s.cmd = exec.Command(os.Args[0], "serve", "--listen", "127.0.0.1:"+s.port, "--state", filepath.Join(s.dir, "state"),
-		"--user", "alice", "--password-file", filepath.Join(s.dir, "users"), "data="+filepath.Join(s.dir, "data"))
+	args := append([]string{"serve", "--listen", "127.0.0.1:" + s.port, "--state", filepath.Join(s.dir, "state"),
+		"--user", "alice", "--password-file", filepath.Join(s.dir, "users")}, s.flags...)
+	s.cmd = exec.Command(os.Args[0], append(args, "data="+filepath.Join(s.dir, "data"))...)
 	s.cmd.Env, s.cmd.Stderr = append(os.Environ(), asCommand+"=1"), s.t.Output()
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {
@@ -53,13 +68,7 @@ func (s *stateServer) kill() {
 
 // A program goes on with its files and locks when 'lwio serve --state' is killed and started again.
 func TestProgramGoesOnAfterKillOfServer(t *testing.T) {
-	s := &stateServer{t: t, dir: t.TempDir(), port: "0"}
-	if err := os.Mkdir(filepath.Join(s.dir, "data"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	writeSecret(t, "secret\n", s.dir, "users")
-	url := s.start()
-	defer func() { s.kill() }()
+	s, url := newStateServer(t)
 	dial := func() *lwio.Client {
 		c, err := lwio.Dial(t.Context(), url, nil)
 		if err != nil {

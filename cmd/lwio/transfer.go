@@ -48,6 +48,11 @@ type sink interface {
 type transferOptions struct {
 	// depth is the number of chunks that may be in flight; at least 1.
 	depth int
+	// begin is the offset of the first byte that is copied, of a source with a size.
+	begin int64
+	// window bounds the bytes from the first one that has not arrived to the last one that is in
+	// flight; 0 is no bound.
+	window int64
 	// progress, if set, is called with the number of bytes that arrived.
 	progress func(n int)
 }
@@ -65,7 +70,8 @@ func transfer(ctx context.Context, src source, dst sink, opts transferOptions) (
 	defer giveUp()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	t := &transferState{ctx: ctx, io: whole, src: src, dst: dst, opts: opts, size: src.Size()}
+	t := &transferState{ctx: ctx, io: whole, src: src, dst: dst, opts: opts, size: src.Size(), next: opts.begin}
+	t.gaps.low = opts.begin
 	t.turn.L = &t.mu
 	depth := min(max(opts.depth, 1), maxDepth)
 	if t.size >= 0 {
@@ -110,6 +116,25 @@ type transferState struct {
 	next    int64     // offset of the next chunk to read
 	written int64     // an ordered sink has everything before this offset
 	ended   bool      // the stream is at its end
+	gaps    gaps
+}
+
+// gaps are the chunks of a transfer that have not arrived.
+type gaps struct {
+	low    int64           // everything before it has arrived
+	behind map[int64]int64 // the ends of chunks behind low that have arrived, by their offsets
+}
+
+// arrived adds a chunk that has arrived.
+func (g *gaps) arrived(off, n int64) {
+	if g.behind == nil {
+		g.behind = make(map[int64]int64)
+	}
+	g.behind[off] = off + n
+	for end, ok := g.behind[g.low]; ok; end, ok = g.behind[g.low] {
+		delete(g.behind, g.low)
+		g.low = end
+	}
 }
 
 // work moves chunks until the end.
@@ -126,6 +151,7 @@ func (t *transferState) work() error {
 			return err
 		}
 		t.arrived.Add(int64(n))
+		t.note(off, int64(n))
 		if t.opts.progress != nil {
 			t.opts.progress(n)
 		}
@@ -142,6 +168,9 @@ func (t *transferState) read(buf []byte) (off int64, n int, err error) {
 		return t.readStream(buf)
 	}
 	t.mu.Lock()
+	for t.opts.window > 0 && t.next-t.gaps.low >= t.opts.window && t.ctx.Err() == nil {
+		t.turn.Wait()
+	}
 	off = t.next
 	want := min(int64(len(buf)), t.size-off)
 	t.next += want
@@ -157,6 +186,17 @@ func (t *transferState) read(buf []byte) (off int64, n int, err error) {
 		err = fmt.Errorf("%w: %d bytes at offset %d, not %d", errShrank, n, off, want)
 	}
 	return off, n, err
+}
+
+// note notes that a chunk has arrived.
+func (t *transferState) note(off, n int64) {
+	if t.opts.window == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.gaps.arrived(off, n)
+	t.turn.Broadcast()
 }
 
 func (t *transferState) readStream(buf []byte) (off int64, n int, err error) {

@@ -210,3 +210,44 @@ func TestCompareFindsOneWrongByte(t *testing.T) {
 		t.Errorf("sizes differ: error = %v", err)
 	}
 }
+
+// heldSink holds the first chunk until free is closed.
+type heldSink struct {
+	mu   sync.Mutex
+	last int64 // the highest offset that was written
+	free chan struct{}
+}
+
+func (s *heldSink) Ordered() bool { return false }
+
+func (s *heldSink) WriteChunk(_ context.Context, _ []byte, off int64) error {
+	if off == 0 {
+		<-s.free
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = max(s.last, off)
+	return nil
+}
+
+// No chunk is begun a window behind one that has not arrived.
+func TestTransferKeepsItsWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &memSource{b: make([]byte, 40*chunkSize), claimed: 40 * chunkSize, failAt: -1}
+		sink := &heldSink{free: make(chan struct{})}
+		done := make(chan error, 1)
+		go func() {
+			_, err := transfer(t.Context(), src, sink, transferOptions{depth: maxDepth, window: 4 * chunkSize})
+			done <- err
+		}()
+		synctest.Wait()
+		if sink.last != 3*chunkSize {
+			t.Errorf("chunks up to %d were written behind a missing one", sink.last)
+		}
+		close(sink.free)
+		if err := <-done; err != nil || sink.last != 39*chunkSize {
+			t.Errorf("the last chunk is at %d: %v", sink.last, err)
+		}
+	})
+}

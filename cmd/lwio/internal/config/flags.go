@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Flags are the keys that are flags of serve, with their names. A zero value is that of a key which the file
-// does not have.
+// Flags are the keys that are flags of serve, with their names. A key that the file does not have has a zero
+// value.
 type Flags struct {
 	Listen          Address          `toml:"listen"`
 	RDMAListen      []RDMAAddress    `toml:"rdma-listen"`
