@@ -20,7 +20,8 @@ type Server struct {
 	cfg    Config
 	smb    *smbserver.Server
 	engine *engine
-	state  *statefile.Log // nil without Config.StateDir
+	state  *statefile.Log // nil without Config.StateDir, or if it is broken
+	broken bool           // Config.StateDir is broken
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -30,8 +31,10 @@ type Server struct {
 // New returns a server, which serves nothing until Serve is called. The caller closes it, and
 // cfg.FS after it.
 //
-// Errors: an invalid configuration; Config.StateDir is in use, damaged, open to other users or cannot be
-// written.
+// If the files of Config.StateDir are damaged, or their disk fails, the server makes no durable opens, and says so
+// in its log and by Stats.StateFailing.
+//
+// Errors: an invalid configuration; Config.StateDir is in use, open to other users or not a directory.
 func New(cfg Config) (*Server, error) {
 	ofUser := cfg.Limits.ConnectionsPerUser // its default depends on the kind of connections
 	cfg, err := cfg.withDefaults()
@@ -40,7 +43,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg}
 	if cfg.StateDir != "" {
-		if s.state, err = statefile.Open(cfg.StateDir); err != nil {
+		if s.state, err = statefile.Open(cfg.StateDir); err != nil && !s.withoutState(err) {
 			return nil, fmt.Errorf("server: new: %w", err)
 		}
 	}
@@ -57,12 +60,35 @@ func New(cfg Config) (*Server, error) {
 		smb.Pipes = map[string]smbserver.PipeHandler{association.PipeName: pipe{s.engine.association}}
 		smb.ResumeKeyContext = s.engine.association.ResumeContext
 	}
-	if s.smb, err = smbserver.New(smb); err != nil {
+	s.smb, err = s.newSMB(smb)
+	if err != nil {
 		s.engine.close()
 		return nil, errors.Join(fmt.Errorf("server: new: %w", err), s.closeState())
 	}
 	s.engine.startWatching()
 	return s, nil
+}
+
+// newSMB makes the SMB server, with the state or, if that is broken, without durable opens.
+func (s *Server) newSMB(cfg smbserver.Config) (*smbserver.Server, error) {
+	if !s.broken {
+		smb, err := smbserver.New(cfg)
+		if err == nil || s.state == nil || !s.withoutState(err) {
+			return smb, err
+		}
+	}
+	cfg.State, cfg.DurableTimeout = nil, -1
+	return smbserver.New(cfg)
+}
+
+// withoutState gives the state up if err says that it is broken. Otherwise it reports false.
+func (s *Server) withoutState(err error) bool {
+	if !statefile.Broken(err) {
+		return false
+	}
+	s.cfg.Logger.Error("the state cannot be used, and open files end with their connections", "err", errors.Join(err, s.closeState()))
+	s.state, s.broken = nil, true
+	return true
 }
 
 // pipe is the server's end of the pipe on which clients negotiate.
@@ -199,8 +225,9 @@ func (s *Server) Stats() Stats {
 	st.SMBMemory, st.MaxSMBMemory = smb.Memory, s.cfg.Limits.SMBMemory
 	if s.state != nil {
 		state := s.state.Stats()
-		st.StateRecords, st.StateBytes, st.StateFailing = state.Records, state.FileBytes, state.Failure != nil
+		st.StateRecords, st.StateBytes, st.StateFailing = state.Records, state.FileBytes, state.Failure != nil || smb.StateFailing
 	}
+	st.StateFailing = st.StateFailing || s.broken
 	st.Restored, st.NotRestored = smb.Restored, smb.NotRestored
 	reads := s.engine.readUsage()
 	st.ReadMemory, st.MaxReadMemory = reads.Held, reads.Limit

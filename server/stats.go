@@ -28,7 +28,8 @@ type Stats struct {
 	// NotRestored the number of those that it could not open again.
 	Restored, NotRestored int
 	// StateRecords and StateBytes are the size of the state, in records and in bytes of its files.
-	// StateFailing: the last compaction of the state failed, and the files grow.
+	// StateFailing: the state was found damaged, its last record could not be written, or its last
+	// compaction failed and the files grow.
 	StateRecords int
 	StateBytes   int64
 	StateFailing bool

@@ -36,7 +36,7 @@ var (
 	metricRestored    = metric("restored_opens", "Open files of the state when the server started, by their outcome.", "outcome")
 	metricState       = metric("state_records", "Records of opens and locks in the state now.")
 	metricStateBytes  = metric("state_bytes", "Size of the state in its files.")
-	metricStateFails  = metric("state_failing", "1 while the last compaction of the state has failed.")
+	metricStateFails  = metric("state_failing", "1 while the state is damaged, or cannot be written or compacted.")
 	metricFiles       = metric("files", "Files registered now.")
 	metricCredits     = metric("credits", "Credits granted now, of all connections.")
 	metricQueue       = metric("queue_depth", "Operations that wait for a worker now.", "pool")

@@ -28,7 +28,7 @@ type errand struct {
 	holder    *atomic.Int64 // the number of the errand whose turn it is, or 0
 	r         *rand.Rand
 	done      atomic.Uint64
-	step      atomic.Pointer[string] // what the errand does now
+	step      atomic.Pointer[string] // in progress
 
 	wires
 	c *lwio.Client

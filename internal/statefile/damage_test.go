@@ -109,6 +109,44 @@ func TestShorterFileIsDamaged(t *testing.T) {
 	}
 }
 
+// Each beginning of a file is refused, or has the records of some first batches: no part of a batch, and nothing else.
+func TestBeginningOfFile(t *testing.T) {
+	d, _ := filled(t)
+	whole := d.files["log.1"]
+	tail := int(mustOpen(t, d).current.tail)
+	d, want := newFakeDir(), []records{{}}
+	l := mustOpen(t, d)
+	ends := map[int]int{0: 0, int(l.current.tail): 0} // the number of batches before an offset
+	for i := range uint64(6) {
+		list := []change{{opPut, Key{i, 1}, "first"}, {opPut, Key{i, 2}, "second"}}
+		if err := write(l, list); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, want[i].apply(list))
+		ends[int(l.current.tail)] = int(i) + 1
+	}
+	if !bytes.Equal(d.files["log.1"], whole) {
+		t.Fatal("the same batches make another file")
+	}
+	for n := range tail {
+		c := d.clone()
+		c.files["log.1"] = c.files["log.1"][:n]
+		l, err := openLog(c, boot, small)
+		var damage *CorruptError
+		batches, whole := ends[n]
+		switch {
+		case !whole && (!errors.As(err, &damage) || !Broken(err)):
+			t.Fatalf("cut at %d: %v", n, err)
+		case whole && err != nil:
+			t.Fatalf("cut at %d, between two batches: %v", n, err)
+		case whole:
+			if got, err := contents(l); err != nil || !cmp.Equal(got, want[batches]) {
+				t.Fatalf("cut at %d: %v\n%s", n, err, cmp.Diff(want[batches], got))
+			}
+		}
+	}
+}
+
 // Records of before a reboot are removed, even from damaged files.
 func TestRebootRemovesRecords(t *testing.T) {
 	d, _ := filled(t)

@@ -75,7 +75,7 @@ func (r *frameReader) next() (payload []byte, at int64, err error) {
 		return nil, 0, err
 	}
 	if len(header) < frameHeader {
-		if len(header) > 0 && r.end%8 != 0 {
+		if len(header) > 0 && (r.end%8 != 0 || !allZero(header)) {
 			return nil, 0, r.corrupt("size of the file")
 		}
 		return nil, 0, r.stop()

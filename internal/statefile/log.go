@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
+	"syscall"
 )
 
 // Errors of a Log.
@@ -14,6 +15,21 @@ var (
 	// ErrTooLarge is the error of a batch above MaxBatch.
 	ErrTooLarge = errors.New("too many changes at once")
 )
+
+// Broken reports whether an error of Open or Log.Each is one of the disk: files that are damaged, cannot be read or
+// cannot be written. Without the log a program can go on, with a promise less. Other errors ask for a correction of the
+// directory.
+func Broken(err error) bool {
+	if errors.As(err, new(*CorruptError)) {
+		return true
+	}
+	for _, errno := range []syscall.Errno{syscall.EIO, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
+}
 
 // MaxBatch bounds the encoding of a batch, in bytes. A change takes at most 21 bytes and its value. A
 // compaction joins batches in a frame of twice the size.

@@ -77,10 +77,9 @@ func createFile(d directory, gen uint32, chunk int64) (*logFile, error) {
 // bytes. After an error the tail is as before, and the next call removes the bytes of the failed one.
 func (l *logFile) append(b []byte, chunk int64) (off int64, err error) {
 	if l.dirty {
-		if err := l.file.truncate(l.tail); err != nil {
+		if err := l.clean(); err != nil {
 			return 0, err
 		}
-		l.space, l.dirty = l.tail, false
 	}
 	end := l.tail + int64(len(b))
 	if end > l.space {
@@ -95,6 +94,24 @@ func (l *logFile) append(b []byte, chunk int64) (off int64, err error) {
 	}
 	off, l.tail = l.tail, end
 	return off, nil
+}
+
+// clean removes the bytes of a failed write.
+//
+// Errors: *CorruptError if the file has lost records.
+func (l *logFile) clean() error {
+	size, err := l.file.size()
+	switch {
+	case err != nil:
+		return err
+	case size < l.tail:
+		return &CorruptError{File: l.file.Name(), Offset: size, Reason: "the file has become shorter"}
+	}
+	if err := l.file.truncate(l.tail); err != nil {
+		return err
+	}
+	l.space, l.dirty = l.tail, false
+	return nil
 }
 
 // reserve makes the file system reserve the bytes up to end, and more if there is space.
@@ -123,7 +140,10 @@ func readHeader(f file, gen uint32, size int64) (unfinished bool, err error) {
 	if len(b) == fileHeader && bytes.Equal(b, headerOf(gen)) {
 		return false, nil
 	}
-	if len(b) < fileHeader || allZero(b[:frameCommit]) {
+	switch short := len(b) < fileHeader; {
+	case short && !allZero(b):
+		return false, &CorruptError{File: f.Name(), Reason: "header of the file"}
+	case short || allZero(b[:frameCommit]):
 		r := frameReader{file: f, off: int64(len(b)), end: size}
 		if err := r.stop(); !isEnd(err) || r.torn {
 			return false, &CorruptError{File: f.Name(), Reason: "header of the file"}

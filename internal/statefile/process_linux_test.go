@@ -243,3 +243,28 @@ func TestFullFileSystem(t *testing.T) {
 		t.Errorf("%d records of %d: %v", len(got), accepted+1, err)
 	}
 }
+
+// A file that becomes shorter under its mapping is an error of each later batch, and no end of the process.
+func TestStoreBehindTheEndOfTheFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	l, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var b Batch
+	b.Put(Key{1, 1}, []byte("value"))
+	if err := l.Apply(&b); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, "log.1"), 0); err != nil {
+		t.Fatal(err)
+	}
+	var damage *CorruptError
+	if err := l.Apply(&b); !errors.Is(err, unix.EIO) || !Broken(err) {
+		t.Errorf("the first batch: %v", err)
+	}
+	if err := l.Apply(&b); !errors.As(err, &damage) {
+		t.Errorf("the next batch: %v", err)
+	}
+}

@@ -5,8 +5,8 @@ package crash
 var Serving = []Point{
 	{Name: "create: no file yet", File: "vfs/create.go", Line: "o.handle, err = c.share.Backend.Create("},
 	{Name: "create: a file, and no open", File: "vfs/create.go", Line: "o.handle, err = c.share.Backend.Create(", After: true},
-	{Name: "open: no record", File: "internal/smb/smbserver/create.go", Line: "lineages.keep(d, r.session)", Most: 9},
-	{Name: "open: no answer", File: "internal/smb/smbserver/create.go", Line: "lineages.keep(d, r.session)", After: true, Most: 9},
+	{Name: "open: no record", File: "internal/smb/smbserver/durables.go", Line: "t.keep(d, s); err != nil", Most: 9},
+	{Name: "open: no answer", File: "internal/smb/smbserver/durables.go", Line: "t.failing.Store(false)", Most: 9},
 	{Name: "lock: no record", File: "internal/smb/smbserver/lock.go", Line: "o.durable.kept.lock(locks, q)", Most: 9},
 	{Name: "lock: no answer", File: "internal/smb/smbserver/lock.go", Line: "o.durable.kept.lock(locks, q)", After: true, Most: 9},
 	{Name: "unlock: a record", File: "internal/smb/smbserver/keptopen.go", Line: "k.removeLocked(ranges, q); err != nil", Most: 9},

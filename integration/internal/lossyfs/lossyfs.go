@@ -117,6 +117,15 @@ func (f *FS) Content(name string) ([]byte, error) {
 	return bytes.Clone(i.Operations().(*file).data), nil
 }
 
+// Clear removes all files.
+func (f *FS) Clear() {
+	f.root.RmAllChildren()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.files)
+	f.used = 0
+}
+
 // Fail has the next calls of a kind return an error, a number of times, or Always.
 func (f *FS) Fail(op Op, errno syscall.Errno, times int) {
 	f.mu.Lock()
@@ -208,11 +217,22 @@ type root struct {
 }
 
 var (
-	_ fs.NodeCreater  = (*root)(nil)
-	_ fs.NodeUnlinker = (*root)(nil)
-	_ fs.NodeRenamer  = (*root)(nil)
-	_ fs.NodeStatfser = (*root)(nil)
+	_ fs.NodeCreater   = (*root)(nil)
+	_ fs.NodeUnlinker  = (*root)(nil)
+	_ fs.NodeRenamer   = (*root)(nil)
+	_ fs.NodeStatfser  = (*root)(nil)
+	_ fs.NodeGetattrer = (*root)(nil)
+	_ fs.NodeFsyncer   = (*root)(nil)
 )
+
+// Getattr describes the directory, which is private.
+func (r *root) Getattr(_ context.Context, _ fs.FileHandle, out *fuse.AttrOut) syscall.Errno {
+	out.Mode, out.Nlink = syscall.S_IFDIR|0o700, 2
+	return 0
+}
+
+// Fsync does nothing: names are on stable storage.
+func (r *root) Fsync(context.Context, fs.FileHandle, uint32) syscall.Errno { return 0 }
 
 // Create makes a file and opens it.
 func (r *root) Create(ctx context.Context, _ string, _, _ uint32, out *fuse.EntryOut) (*fs.Inode, fs.FileHandle, uint32, syscall.Errno) {

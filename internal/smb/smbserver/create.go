@@ -76,16 +76,10 @@ func createFile(r *request, path string, q *smbwire.CreateRequest, d *durable) n
 	info, err := file.Stat()
 	if err == nil {
 		o := &open{tree: r.tree, file: file, persistent: r.conn.srv.openIDs.Add(1)}
-		if d != nil && !file.IsDir() {
-			r.conn.srv.lineages.grant(d, r.session, o, action)
-			err = r.conn.srv.lineages.keep(d, r.session)
-		} else {
+		if d == nil || file.IsDir() || !r.conn.srv.lineages.grant(d, r.session, o, action) {
 			r.conn.srv.lineages.noteClose(file)
 		}
-		st := statusOf(err)
-		if err == nil {
-			st = r.session.handles.add(o, o.persistent)
-		}
+		st := r.session.handles.add(o, o.persistent)
 		if st == ntstatus.Success {
 			fileCreated(r, o, uint32(action), &info, q.Contexts)
 			return ntstatus.Success

@@ -46,17 +46,30 @@ func (t *lineages) made(d *durable) bool {
 	return d.file != nil
 }
 
-// grant completes a reserved open: it is the open o of a session. The close of the file removes it.
-func (t *lineages) grant(d *durable, s *Session, o *open, action vfs.Action) {
+// grant completes a reserved open: it is the open o of a session. The close of the file removes it. If it
+// cannot be recorded in the state, it is not made durable, and grant reports false.
+func (t *lineages) grant(d *durable, s *Session, o *open, action vfs.Action) bool {
 	t.mu.Lock()
 	d.id, d.file, d.action, d.lineage, d.session, d.handle = o.persistent, o.file, action, s.lineage, s, o
-	s.lineage.lasting = true
 	s.lineage.opens[d] = struct{}{}
 	t.opens[d.id] = d
 	t.addInstanceLocked(d)
 	t.mu.Unlock()
 	o.durable = d
+	if err := t.keep(d, s); err != nil {
+		t.remove(d)
+		o.durable = nil
+		if !t.failing.Swap(true) {
+			t.log.Error("smb: open files are not kept: the state cannot be written", "path", d.file.Path(), "err", err)
+		}
+		return false
+	}
+	t.failing.Store(false)
+	t.mu.Lock()
+	s.lineage.lasting = true
+	t.mu.Unlock()
 	o.file.OnRevoke(func() { t.closed(d) })
+	return true
 }
 
 // remove removes a durable open.

@@ -27,6 +27,7 @@ type lineages struct {
 	ending   sync.WaitGroup       // timers that close something
 	state    *statefile.Log       // nil if the opens end with the process
 	naming   sync.Mutex           // serialises the changes of names in state
+	failing  atomic.Bool          // the last durable open could not be recorded
 	restored int                  // opens of an earlier process; fixed before the first connection
 	stale    map[uint64]staleOpen // by persistent id; fixed before the first connection
 
@@ -247,6 +248,7 @@ func (t *lineages) addTo(st *Stats) {
 	st.Suspended, st.Orphans = int(t.count.suspended.Load()), int(t.orphans.Held())
 	st.Resumed, st.Reclaimed = t.count.resumed.Load(), t.count.reclaimed.Load()
 	st.Restored, st.NotRestored = t.restored, len(t.stale)
+	st.StateFailing = t.failing.Load()
 	st.Expired, st.OrphansRefused = t.count.expired.Load(), t.count.refused.Load()
 }
 

@@ -383,8 +383,8 @@ func TestGraceEndsWhenAllHaveCome(t *testing.T) {
 	as(t, addr, "bob").want(ntstatus.ObjectNameNotFound, cmdCreate, reclaiming(ofB, 1).body())
 }
 
-// While the state cannot be written, no durable open is made, no lock of one is taken or released, and
-// everything else goes on.
+// While the state cannot be written, an open is made that is not durable, no lock of a durable one is taken or released,
+// and everything else goes on.
 func TestFailingStateRefusesDurableChanges(t *testing.T) {
 	r, s, addr := newRestarts(t)
 	c := mount(t, addr, "data")
@@ -393,13 +393,16 @@ func TestFailingStateRefusesDurableChanges(t *testing.T) {
 	if err := r.log.Close(); err != nil { // as if each write failed
 		t.Fatal(err)
 	}
-	c.want(ntstatus.FileClosed, cmdCreate, persistent(exclusive("g"), 2, 0).body())
+	r0 := c.call(cmdCreate, persistent(exclusive("g"), 2, 0).body())
+	if r0.status != ntstatus.Success || le.Uint32(r0.body[84:]) != 0 || !s.Stats().StateFailing {
+		t.Errorf("an open while the state fails: %v, %d bytes of contexts, %+v", r0.status, le.Uint32(r0.body[84:]), s.Stats())
+	}
+	plain := [16]byte(r0.body[64:80])
 	c.want(ntstatus.FileClosed, cmdLock, unnumbered(id, element{20, 1, lockExclusive | lockNow}))
 	c.want(ntstatus.FileClosed, cmdLock, unnumbered(id, element{0, 10, lockUnlock}))
-	if st := r.files.Stats(); st.Locks != 1 || st.Opens != 1 {
-		t.Errorf("%d locks and %d opens", st.Locks, st.Opens)
+	if st := r.files.Stats(); st.Locks != 1 || st.Opens != 2 || len(s.lineages.opens) != 1 {
+		t.Errorf("%d locks and %d opens, of them %d durable", st.Locks, st.Opens, len(s.lineages.opens))
 	}
-	plain := c.mustCreate(exclusive("g"))
 	c.want(ntstatus.Success, cmdWrite, writeBody(plain, 0, []byte("data")))
 	c.want(ntstatus.Success, cmdLock, unnumbered(plain, element{0, 1, lockExclusive | lockNow}))
 	c.want(ntstatus.Success, cmdClose, closeBody(id, 0))

@@ -89,6 +89,8 @@ type Stats struct {
 	Resumed, Reclaimed, Expired, OrphansRefused uint64
 	// Restored and NotRestored count the opens of the state at the start of the server.
 	Restored, NotRestored int
+	// StateFailing: the last durable open was refused, because the state could not be written.
+	StateFailing bool
 }
 
 // New returns a server with a copy of the configuration. The caller calls Serve, and at
