@@ -78,9 +78,9 @@ func (r *registrations) newFile(o *op) (*registeredFile, ntstatus.Status) {
 		return nil, ntstatus.TooManyOpenedFiles
 	}
 	c.engine.count.files.Add(1)
-	stopRevoke, stopMove := open.OnRevoke(func() { r.revoke(f) }), open.OnOwnerChange(func() { r.revoke(f) })
+	stopRevoke, stopMove := open.OnRevoke(func() { r.revoke(f) }), open.Ownership().OnTransfer(func() { r.revoke(f) })
 	f.stopRevoke = func() { stopRevoke(); stopMove() }
-	if open.Owner() != c.auth.lineage {
+	if open.Ownership().Owner() != c.auth.lineage {
 		r.revoke(f)
 	}
 	if r.get(f.id) != f {

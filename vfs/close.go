@@ -70,7 +70,7 @@ func (c *closing) end() {
 	f.stalled.n.Add(1)
 	if o.refs.abandon() {
 		f.stalled.n.Add(-1)
-		o.closeHandle()
+		f.closeHandle(o)
 	}
 	close(o.done)
 }
@@ -84,8 +84,8 @@ func (c *closing) leave() error {
 	stripe.Lock()
 	defer stripe.Unlock()
 
-	o.settle()
-	n := o.node // fixed while the open is in the table
+	o.changes.settle()
+	n := o.entry.node // fixed while the open is in the table
 	d := f.table.unregister(o)
 	if d == nil {
 		return nil
@@ -100,10 +100,10 @@ func (c *closing) leave() error {
 	return err
 }
 
-// closeHandle closes the descriptor of an open that no I/O uses any more.
-func (o *Open) closeHandle() {
+// closeHandle closes the handle of an open that no I/O uses any more.
+func (f *FS) closeHandle(o *Open) {
 	if err := o.handle.Close(); err != nil {
-		o.fs.log.Warn("vfs: close of a file", "open", o.id, "err", err)
+		f.log.Warn("vfs: close of a file", "open", o.id, "err", err)
 	}
 }
 
@@ -130,13 +130,13 @@ func (s *stalledOpens) end(o *Open) {
 	}
 	s.mu.Unlock()
 	if over {
-		o.closeHandle()
+		o.fs.closeHandle(o)
 	}
 }
 
 // close is the goroutine that closes the descriptor of o.
 func (s *stalledOpens) close(o *Open) {
-	o.closeHandle()
+	o.fs.closeHandle(o)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closing--; s.closing == 0 && s.none != nil {

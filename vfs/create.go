@@ -237,7 +237,7 @@ func (c *creation) existing(info FileInfo) (*Open, Action, error) {
 		c.withdraw(o)
 		return nil, 0, err
 	}
-	o.modified(ChangedSize | ChangedLastWrite | ChangedAttributes)
+	o.changes.modified(ChangedSize | ChangedLastWrite | ChangedAttributes)
 	if c.req.Disposition == Supersede {
 		return o, Superseded, nil
 	}
@@ -282,7 +282,7 @@ func (c *creation) admit(o *Open, looked FileInfo) error {
 		err = errRaced
 	case info.Special:
 		err = because(ntstatus.AccessDenied, "neither a file nor a directory")
-	case info.Dir && o.deleteOnClose && !c.share.Backend.IsLink(c.path):
+	case info.Dir && o.entry.deleteOnClose && !c.share.Backend.IsLink(c.path):
 		err = checkEmpty(o.handle)
 	}
 	if err == nil {
@@ -330,8 +330,8 @@ func (c *creation) withdraw(o *Open) {
 		c.withdrawn = true // FS.Close or FS.CloseOwner closes it meanwhile
 		return
 	}
-	o.deleteOnClose = false
-	n := o.node
+	o.entry.deleteOnClose = false
+	n := o.entry.node
 	if c.fs.table.unregister(o) != nil {
 		c.fs.table.drop(n)
 	}

@@ -30,6 +30,10 @@ func (o *Open) SetDeleteOnClose(on bool) error {
 	})
 }
 
+// DeletePending reports whether a delete of the file is pending.
+func (o *Open) DeletePending() bool { return o.fs.table.deletePending(o.nodeID) }
+
+// setDeletePending checks the rules for the delete, and makes it pending.
 func (o *Open) setDeletePending() error {
 	if o.IsDir() {
 		// No file may be created in it between the check and the mark.

@@ -14,12 +14,12 @@
 //     code has to: all I/O, over SMB and LWIO, is bounded by the granted access of an open.
 //     [FS.Reauthorize] closes the opens that new rights forbid.
 //
-//   - An [Open] has an owner: an opaque value that stands for a client, and by which all its
-//     opens are closed. It has a resume key of 24 random bytes, by which its owner finds it
-//     again. An open whose client has lost its connection is an orphan ([Open.SetOrphan]). [OP-56]
+//   - An [Open] has an owner ([Ownership]): an opaque value that stands for a client, and by which
+//     all its opens are closed. It has a resume key of 24 random bytes, by which its owner finds it
+//     again. An open whose client has lost its connection is an orphan. [OP-56]
 //
-//   - [FS.Restore] makes an open of an earlier process again, if its file is still the same one
-//     ([Open.Identity]). Until all restored opens of a file are taken over or closed, the file is in its
+//   - [FS.Restore] makes an open of an earlier process again from its [Record], if its file is still
+//     the same one. Until all restored opens of a file are taken over or closed, the file is in its
 //     grace period: it cannot be opened anew.
 //
 //   - I/O holds a reference ([Open.Acquire], [Open.Release]). [Open.Close] first refuses new
@@ -39,9 +39,11 @@
 // # Components
 //
 // FS has the shares, the limits and the table (open files, their opens, pending deletes). An Open is
-// composed of references (I/O in flight), openLocks (its byte-range locks, in the lockTable of the
-// file), two hooks (revoke, stall) and, for a directory, a directory (its enumeration). A creation
-// is an open in progress, a renaming a rename in progress, a closing a close in progress.
+// composed of its tableEntry (the part that the table changes), its Ownership (the client),
+// references (I/O in flight), openLocks (its byte-range locks, in the lockTable of the file),
+// changeReports (its reports to watches), two hooks (revoke, stall) and, for a directory, a directory
+// (its enumeration). A creation is an open in progress, a renaming a rename in progress, a closing a
+// close in progress.
 // The watches of a share are its component watches. stalledOpens counts the closed opens with I/O
 // that has not ended.
 //

@@ -76,7 +76,7 @@ func (c *creation) grantDelete(o *Open) error {
 	if err == nil {
 		return nil
 	}
-	if c.want&Delete == 0 && !o.deleteOnClose {
+	if c.want&Delete == 0 && !o.entry.deleteOnClose {
 		o.granted &^= Delete
 		return nil
 	}

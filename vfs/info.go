@@ -41,7 +41,7 @@ func (o *Open) SetTimes(t Times) error {
 		if !t.Modified.IsZero() {
 			kind |= ChangedLastWrite
 		}
-		o.modified(kind)
+		o.changes.modified(kind)
 		return nil
 	})
 }
@@ -65,24 +65,23 @@ func (o *Open) SetAttributes(attributes uint32) error {
 		case attributes == 0:
 			return nil
 		}
-		if err := o.setReadOnly(attributes&AttrReadOnly != 0); err != nil {
-			return err
+		if !o.IsDir() { // a directory keeps its permissions
+			if err := setReadOnly(o.handle, attributes&AttrReadOnly != 0); err != nil {
+				return err
+			}
 		}
-		o.modified(ChangedAttributes) // also for attributes that are not kept
+		o.changes.modified(ChangedAttributes) // also for attributes that are not kept
 		return nil
 	})
 }
 
-// setReadOnly removes or restores the permission to write. A directory keeps its permissions.
-func (o *Open) setReadOnly(on bool) error {
-	if o.IsDir() {
-		return nil
-	}
-	info, err := o.handle.Stat()
+// setReadOnly removes or restores the permission to write of a file.
+func setReadOnly(h Handle, on bool) error {
+	info, err := h.Stat()
 	if err != nil || on == info.ReadOnly() {
 		return err
 	}
-	return o.handle.SetReadOnly(on)
+	return h.SetReadOnly(on)
 }
 
 // VolumeInfo describes the file system of the share. It is read-only for a user that may only read.

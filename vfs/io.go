@@ -37,7 +37,7 @@ func (o *Open) ReadAt(p []byte, off int64) (int, error) {
 	if err := o.ready("read", dataRead, len(p), off); err != nil || len(p) == 0 {
 		return 0, err
 	}
-	if !o.MayRead(off, len(p)) {
+	if !o.locks.mayRead(off, len(p)) {
 		return 0, o.fail("read", ntstatus.FileLockConflict)
 	}
 	n, err := o.handle.ReadAt(p, off)
@@ -63,7 +63,7 @@ func (o *Open) ReadCached(p []byte, off int64) (n int, ok bool, err error) {
 	if err := o.ready("read", dataRead, len(p), off); err != nil || len(p) == 0 {
 		return 0, true, err
 	}
-	if !o.MayRead(off, len(p)) {
+	if !o.locks.mayRead(off, len(p)) {
 		return 0, true, o.fail("read", ntstatus.FileLockConflict)
 	}
 	n, ok, err = o.handle.ReadCached(p, off)
@@ -93,14 +93,14 @@ func (o *Open) WriteAt(p []byte, off int64) (int, error) {
 	if err := o.ready("write", dataWrite, len(p), off); err != nil || len(p) == 0 {
 		return 0, err
 	}
-	if !o.mayWrite(off, len(p)) {
+	if !o.locks.mayWrite(off, len(p)) {
 		return 0, o.fail("write", ntstatus.FileLockConflict)
 	}
 	n, err := o.handle.WriteAt(p, off, o.options&WriteThrough != 0)
 	if err != nil {
 		return n, o.fail("write", err)
 	}
-	o.wrote()
+	o.changes.wrote()
 	return n, nil
 }
 
@@ -116,14 +116,14 @@ func (o *Open) WriteVec(pieces [][]byte, off int64) (int, error) {
 	if err := o.ready("write", dataWrite, total, off); err != nil || total == 0 {
 		return 0, err
 	}
-	if !o.mayWrite(off, total) {
+	if !o.locks.mayWrite(off, total) {
 		return 0, o.fail("write", ntstatus.FileLockConflict)
 	}
 	n, err := o.handle.WriteVec(pieces, off, o.options&WriteThrough != 0)
 	if err != nil {
 		return n, o.fail("write", err)
 	}
-	o.wrote()
+	o.changes.wrote()
 	return n, nil
 }
 
@@ -137,7 +137,7 @@ func (o *Open) Sync() error {
 		if !o.IsDir() && o.granted&dataWrite == 0 {
 			return ntstatus.AccessDenied
 		}
-		o.settle()
+		o.changes.settle()
 		return o.handle.Sync()
 	})
 }
@@ -159,7 +159,7 @@ func (o *Open) Truncate(size int64) error {
 		if err := o.handle.Truncate(size); err != nil {
 			return err
 		}
-		o.modified(ChangedSize | ChangedAttributes)
+		o.changes.modified(ChangedSize | ChangedAttributes)
 		return nil
 	})
 }

@@ -26,7 +26,7 @@ type Lock struct {
 //
 // Source: [MS-SMB2 3.3.5.14.2], [MS-FSA 2.1.5.8]
 func (o *Open) TryLock(locks ...Lock) error {
-	if err := o.mayLock(); err != nil {
+	if err := mayLock(o.IsDir(), o.granted); err != nil {
 		return o.fail("lock", err)
 	}
 	return o.fail("lock", o.locks.try(locks))
@@ -40,7 +40,7 @@ func (o *Open) TryLock(locks ...Lock) error {
 //
 // Source: [MS-SMB2 3.3.5.14.2], [MS-FSA 2.1.5.8]
 func (o *Open) QueueLock(l Lock) (*LockWait, error) {
-	err := o.mayLock()
+	err := mayLock(o.IsDir(), o.granted)
 	if err != nil {
 		return nil, o.fail("lock", err)
 	}
@@ -51,12 +51,12 @@ func (o *Open) QueueLock(l Lock) (*LockWait, error) {
 	return &LockWait{open: o, wait: w}, nil
 }
 
-// mayLock returns an error if the open may not have locks.
-func (o *Open) mayLock() error {
+// mayLock returns an error if an open with that access may not have locks.
+func mayLock(dir bool, granted Access) error {
 	switch {
-	case o.IsDir():
+	case dir:
 		return ntstatus.InvalidParameter
-	case o.granted&(ReadData|WriteData) == 0:
+	case granted&(ReadData|WriteData) == 0:
 		return ntstatus.AccessDenied
 	}
 	return nil
@@ -90,19 +90,4 @@ func (o *Open) Unlock(r Range) error {
 
 // MayRead reports whether no lock of another open conflicts with a read. A data path that reads File
 // calls it. It costs one atomic load while the file has no locks.
-func (o *Open) MayRead(off int64, n int) bool {
-	return n == 0 || o.locks.allow(Range{uint64(off), uint64(n)}, toRead)
-}
-
-// mayWrite is MayRead for a write. An open with AppendData only writes at the end of the file.
-func (o *Open) mayWrite(off int64, n int) bool {
-	if n == 0 || !o.locks.table.any() {
-		return true
-	}
-	if o.granted&WriteData == 0 {
-		if info, err := o.handle.Stat(); err == nil {
-			off = info.Size
-		}
-	}
-	return o.locks.allow(Range{uint64(off), uint64(n)}, toWrite)
-}
+func (o *Open) MayRead(off int64, n int) bool { return o.locks.mayRead(off, n) }

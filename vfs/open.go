@@ -17,37 +17,23 @@ type Open struct {
 	nodeID NodeID
 	id     uint64 // in the log
 	key    [24]byte
-	owner  Owner // guarded by table.mu
 	user   string
 	rights Rights // of the user when the open was made
 
 	granted   Access
 	shareMode ShareMode
 	options   Options
-	// deleteOnClose is the option DeleteOnClose. It is cleared only before another goroutine
-	// knows the open.
-	deleteOnClose bool
 
-	refs   references
-	locks  openLocks
-	dir    *directory // nil for a file
-	revoke hooks      // when a close begins
-	stall  hooks      // when a close has waited too long for I/O
-	moved  hooks      // when the owner changes
+	entry     tableEntry
+	ownership Ownership
+	refs      references
+	locks     openLocks
+	changes   changeReports
+	dir       *directory // nil for a file
+	revoke    hooks      // when a close begins
+	stall     hooks      // when a close has waited too long for I/O
 	// withdrawn reports that Reauthorize closes the open.
 	withdrawn atomic.Bool
-	// unsettled reports that watches have seen the first write only.
-	unsettled atomic.Bool
-
-	node    *node  // guarded by table.mu
-	at      int    // index in node.opens; guarded by table.mu
-	path    string // guarded by table.mu
-	closing bool   // guarded by table.mu
-	counted bool   // in a shareCounts of node; guarded by table.mu
-	orphan  bool   // guarded by table.mu
-	// returning reports that the open was restored, and its client has not taken it over; guarded by
-	// table.mu.
-	returning bool
 
 	done     chan struct{} // closed when Close is over
 	closeErr error         // guarded by done
@@ -57,18 +43,18 @@ type Open struct {
 func (c *creation) newOpen() *Open {
 	req := c.req
 	o := &Open{
-		fs:            c.fs,
-		share:         c.share,
-		path:          c.path,
-		id:            c.fs.lastID.Add(1),
-		owner:         req.Owner,
-		user:          req.User,
-		rights:        c.rights,
-		shareMode:     req.ShareMode,
-		options:       req.Options,
-		deleteOnClose: req.Options&DeleteOnClose != 0,
-		done:          make(chan struct{}),
+		fs:        c.fs,
+		share:     c.share,
+		id:        c.fs.lastID.Add(1),
+		user:      req.User,
+		rights:    c.rights,
+		shareMode: req.ShareMode,
+		options:   req.Options,
+		entry:     tableEntry{path: c.path, deleteOnClose: req.Options&DeleteOnClose != 0},
+		done:      make(chan struct{}),
 	}
+	o.ownership.open, o.ownership.owner = o, req.Owner
+	o.changes.to, o.changes.path = &c.share.watches, o.Path
 	rand.Read(o.key[:]) // never fails
 	return o
 }
@@ -83,7 +69,7 @@ func (o *Open) ResumeKey() [24]byte { return o.key }
 func (o *Open) Path() string {
 	o.fs.table.mu.Lock()
 	defer o.fs.table.mu.Unlock()
-	return o.path
+	return o.entry.path
 }
 
 // Share returns the share of the file. The caller must not change it.

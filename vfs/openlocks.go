@@ -23,6 +23,8 @@ type openLocks struct {
 	table *lockTable // of the file
 	quota *lockQuota
 	user  string
+	// appends is the handle of an open that may only append, or nil.
+	appends Handle
 
 	count   int  // held and waiting locks; guarded by table.mu
 	refused bool // the open is being closed and gets no more locks; guarded by table.mu
@@ -108,6 +110,24 @@ func (k *openLocks) unlock(r Range) error {
 // allow reports whether no lock of the file conflicts with I/O of the open.
 func (k *openLocks) allow(r Range, use lockUse) bool {
 	return !k.table.any() || !k.table.conflicts(k, r, use)
+}
+
+// mayRead reports whether no lock of another open conflicts with a read of n bytes.
+func (k *openLocks) mayRead(off int64, n int) bool {
+	return n == 0 || k.allow(Range{uint64(off), uint64(n)}, toRead)
+}
+
+// mayWrite is mayRead for a write, which appends at the end of the file if the open may only append.
+func (k *openLocks) mayWrite(off int64, n int) bool {
+	if n == 0 || !k.table.any() {
+		return true
+	}
+	if k.appends != nil {
+		if info, err := k.appends.Stat(); err == nil {
+			off = info.Size
+		}
+	}
+	return k.allow(Range{uint64(off), uint64(n)}, toWrite)
 }
 
 // refuse ends the waits of the open. Later requests fail.

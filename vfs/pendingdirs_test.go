@@ -69,8 +69,8 @@ func TestNodeRemovesItsOpens(t *testing.T) {
 	for _, i := range []int{3, 6, 0, 5, 1, 4, 2} {
 		n.remove(opens[i])
 		for at, o := range n.opens {
-			if o.at != at || o == opens[i] {
-				t.Fatalf("after %d: open %d at %d, with index %d", i, o.id, at, o.at)
+			if o.entry.at != at || o == opens[i] {
+				t.Fatalf("after %d: open %d at %d, with index %d", i, o.id, at, o.entry.at)
 			}
 		}
 	}

@@ -111,7 +111,7 @@ func (r *renaming) mayMove() error {
 	switch {
 	case r.from == "":
 		return because(ntstatus.AccessDenied, "root of the share")
-	case o.node.deletion != nil:
+	case o.entry.node.deletion != nil:
 		return because(ntstatus.AccessDenied, "delete is pending")
 	case below:
 		return ntstatus.DeletePending
@@ -122,7 +122,7 @@ func (r *renaming) mayMove() error {
 	}
 	for _, n := range r.table.nodes {
 		for _, other := range n.opens {
-			if other.share == o.share && strings.HasPrefix(other.path, r.from+"/") {
+			if other.share == o.share && strings.HasPrefix(other.entry.path, r.from+"/") {
 				return because(ntstatus.AccessDenied, "a file below the directory is open")
 			}
 		}
@@ -176,7 +176,7 @@ func (r *renaming) mayEnter() error {
 func (r *renaming) follow() {
 	o := r.open
 	r.table.mu.Lock()
-	opens := slices.Clone(o.node.opens)
+	opens := slices.Clone(o.entry.node.opens)
 	r.table.mu.Unlock()
 	for _, other := range opens {
 		if other.share != o.share {
@@ -189,8 +189,8 @@ func (r *renaming) follow() {
 			}
 		}
 		r.table.mu.Lock()
-		old := other.path
-		other.path = r.to
+		old := other.entry.path
+		other.entry.path = r.to
 		r.table.mu.Unlock()
 		o.share.watches.move(other, old, r.to)
 	}

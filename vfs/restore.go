@@ -8,18 +8,39 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// RestoreRequest describes an open of an earlier process of this server, which is made again.
-type RestoreRequest struct {
-	// Share and Path name the file. Other is another path that the file may have, if a rename was in
-	// progress when the process died.
-	Share, Path, Other string
-	// Identity is the identity of the file (Open.Identity).
+// Record describes an open for the next process of the server, which makes it again by FS.Restore.
+type Record struct {
+	// Share and Path name the file.
+	Share, Path string
+	// Identity is the identity of the file. It is not reused for another file.
 	Identity []byte
 	// Granted, ShareMode and Options belong to the open, and Key is its resume key.
 	Granted   Access
 	ShareMode ShareMode
 	Options   Options
 	Key       [24]byte
+}
+
+// Record describes the open as it is now.
+//
+// Errors: errors.ErrUnsupported if the backend cannot identify files.
+func (o *Open) Record() (Record, error) {
+	id, err := o.handle.Identity()
+	if err != nil {
+		return Record{}, o.fail("identify", err)
+	}
+	return Record{
+		Share: o.share.Name, Path: o.Path(), Identity: id,
+		Granted: o.granted, ShareMode: o.shareMode, Options: o.options, Key: o.key,
+	}, nil
+}
+
+// RestoreRequest describes an open of an earlier process of this server, which is made again.
+type RestoreRequest struct {
+	// Record is the record of the open. After a rename of the file its Path is the present one.
+	Record
+	// Other is another path that the file may have, if a rename was in progress when the process died.
+	Other string
 	// Owner and User as in OpenRequest.
 	Owner Owner
 	User  string
@@ -35,14 +56,6 @@ var (
 	errNarrowed = ntstatus.AccessDenied.Because(errors.New("the present permissions do not allow the access of the open"))
 )
 
-// Identity returns the identity of the file. It is not reused for another file.
-//
-// Errors: errors.ErrUnsupported.
-func (o *Open) Identity() ([]byte, error) {
-	id, err := o.handle.Identity()
-	return id, o.fail("identify", err)
-}
-
 // Restore makes an open again, with its locks. The open is an orphan, and its file is in its grace
 // period: until all restored opens of the file are taken over or closed, every new open of the file is
 // refused with FILE_NOT_AVAILABLE. All opens of the earlier process are restored before others are made.
@@ -50,8 +63,8 @@ func (o *Open) Identity() ([]byte, error) {
 // Errors, as statuses: FILE_INVALID if another file has the name now; OBJECT_NAME_NOT_FOUND if no file
 // has it; ACCESS_DENIED if the rights of the user or the permissions of the file no longer allow the
 // access of the open; the statuses of Open.
-func (f *FS) Restore(req *RestoreRequest) (*Open, error) {
-	o, err := f.restore(req)
+func (f *FS) Restore(req RestoreRequest) (*Open, error) {
+	o, err := f.restore(&req)
 	if err != nil {
 		return nil, fail("restore", req.Share, req.Path, err)
 	}
@@ -121,7 +134,7 @@ func (c *creation) reopen(req *RestoreRequest, path string) (*Open, error) {
 		return nil, errReplaced
 	}
 	o := c.newOpen()
-	o.key, o.orphan, o.returning = req.Key, true, true
+	o.key, o.ownership.orphan, o.entry.returning = req.Key, true, true
 	switch err := c.openFile(o, false, false); {
 	case errors.Is(err, errRaced):
 		return nil, errMissing
@@ -165,32 +178,18 @@ func (k *openLocks) restore(locks []Lock) error {
 	return nil
 }
 
-// ShareMode returns the share mode of the open.
-func (o *Open) ShareMode() ShareMode { return o.shareMode }
-
-// returnedLocked ends the part of the open in the grace period of its file. Precondition: table.mu is held.
-func (o *Open) returnedLocked() {
-	if o.returning {
-		o.returning = false
-		o.node.returning--
-	}
-}
-
-// Detach makes the close of the open delete nothing. The server stops, and the next process restores the
-// open, with the delete that is pending.
-func (o *Open) Detach() {
-	t := &o.fs.table
+// Detach leaves an open to the next process of the server, which restores it with the delete that is
+// pending: the close of the open deletes nothing.
+func (f *FS) Detach(o *Open) {
+	t := &f.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	o.deleteOnClose = false
-	t.clearDeletionLocked(o.node)
+	o.entry.deleteOnClose = false
+	t.clearDeletionLocked(o.entry.node)
 }
 
-// RestoreDelete makes the delete of the file pending again, which some open of the earlier process had made
-// pending: this one needs no right to delete.
+// RestoreDelete makes the delete of the file of a restored open pending again. Some open of the earlier
+// process had made it pending: this one needs no right to delete.
 //
 // Errors: CANNOT_DELETE for a file that has become read-only.
-func (o *Open) RestoreDelete() error { return o.use("delete", o.setDeletePending) }
-
-// DeletePending reports whether a delete of the file is pending.
-func (o *Open) DeletePending() bool { return o.fs.table.deletePending(o.nodeID) }
+func (f *FS) RestoreDelete(o *Open) error { return o.use("delete", o.setDeletePending) }

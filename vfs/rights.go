@@ -42,7 +42,7 @@ var (
 func (f *FS) Reauthorize() (closed int) {
 	var denied []*Open
 	for _, o := range f.table.all() {
-		if !o.allowedBy(o.share.rightsOf(o.user)) {
+		if !o.share.rightsOf(o.user).allow(o.granted) {
 			o.withdrawn.Store(true)
 			denied = append(denied, o)
 		}
@@ -51,13 +51,13 @@ func (f *FS) Reauthorize() (closed int) {
 	return len(denied)
 }
 
-// allowedBy reports whether rights allow all that the open can do.
-func (o *Open) allowedBy(rights Rights) bool {
-	switch rights {
+// allow reports whether r allow all that an open with the granted access can do.
+func (r Rights) allow(granted Access) bool {
+	switch r {
 	case NoAccess:
 		return false
 	case ReadOnly:
-		return o.granted&anyWrite == 0
+		return granted&anyWrite == 0
 	default:
 		return true
 	}

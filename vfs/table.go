@@ -23,6 +23,29 @@ func (t *table) init() {
 	t.owners = make(map[Owner]map[*Open]struct{})
 }
 
+// tableEntry is the part of an open that the table changes. table.mu guards it.
+type tableEntry struct {
+	node    *node
+	at      int // index in node.opens
+	path    string
+	closing bool
+	counted bool // in a shareCounts of node
+	// returning reports that the open was restored, and its client has not taken it over.
+	returning bool
+	// deleteOnClose is the option DeleteOnClose, until it is cleared. It is read without the lock before
+	// another goroutine knows the open.
+	deleteOnClose bool
+}
+
+// endReturnLocked ends the part of the open in the grace period of its file.
+// Precondition: table.mu is held.
+func (e *tableEntry) endReturnLocked() {
+	if e.returning {
+		e.returning = false
+		e.node.returning--
+	}
+}
+
 // node is a file that is open. table.mu guards all fields but locks.
 type node struct {
 	id      NodeID
@@ -39,7 +62,7 @@ type node struct {
 
 // add adds an open. Precondition: table.mu is held.
 func (n *node) add(o *Open) {
-	o.at = len(n.opens)
+	o.entry.at = len(n.opens)
 	n.opens = append(n.opens, o)
 }
 
@@ -47,15 +70,15 @@ func (n *node) add(o *Open) {
 // Precondition: table.mu is held.
 func (n *node) remove(o *Open) {
 	end := len(n.opens) - 1
-	n.opens[o.at] = n.opens[end]
-	n.opens[o.at].at = o.at
+	n.opens[o.entry.at] = n.opens[end]
+	n.opens[o.entry.at].entry.at = o.entry.at
 	n.opens[end] = nil
 	n.opens = n.opens[:end]
 }
 
 // sharing returns the counts that an open belongs to. Precondition: table.mu is held.
 func (n *node) sharing(o *Open) *shareCounts {
-	if o.orphan {
+	if o.ownership.orphan {
 		return &n.orphans
 	}
 	return &n.counts
@@ -101,7 +124,7 @@ func (t *table) register(o *Open, access Access) error {
 	if t.closed {
 		return ntstatus.FileClosed
 	}
-	if err := t.admitLocked(o.nodeID, access, o.shareMode); err != nil && (!o.returning || !errors.Is(err, errGrace)) {
+	if err := t.admitLocked(o.nodeID, access, o.shareMode); err != nil && (!o.entry.returning || !errors.Is(err, errGrace)) {
 		return err
 	}
 	n := t.nodes[o.nodeID]
@@ -109,12 +132,15 @@ func (t *table) register(o *Open, access Access) error {
 		n = &node{id: o.nodeID}
 		t.nodes[o.nodeID] = n
 	}
-	o.node = n
+	o.entry.node = n
 	o.locks = openLocks{table: &n.locks, quota: &o.fs.locks, user: o.user}
+	if appendOnly(o.granted) {
+		o.locks.appends = o.handle
+	}
 	n.add(o)
 	n.sharing(o).add(o.granted, o.shareMode, 1)
-	o.counted = true
-	if o.returning {
+	o.entry.counted = true
+	if o.entry.returning {
 		n.returning++
 	}
 	t.byKey[o.key] = o
@@ -124,17 +150,17 @@ func (t *table) register(o *Open, access Access) error {
 
 // ownLocked adds o to the opens of its owner. Precondition: mu is held.
 func (t *table) ownLocked(o *Open) {
-	if t.owners[o.owner] == nil {
-		t.owners[o.owner] = make(map[*Open]struct{})
+	if t.owners[o.ownership.owner] == nil {
+		t.owners[o.ownership.owner] = make(map[*Open]struct{})
 	}
-	t.owners[o.owner][o] = struct{}{}
+	t.owners[o.ownership.owner][o] = struct{}{}
 }
 
 // disownLocked removes o from the opens of its owner. Precondition: mu is held.
 func (t *table) disownLocked(o *Open) {
-	delete(t.owners[o.owner], o)
-	if len(t.owners[o.owner]) == 0 {
-		delete(t.owners, o.owner)
+	delete(t.owners[o.ownership.owner], o)
+	if len(t.owners[o.ownership.owner]) == 0 {
+		delete(t.owners, o.ownership.owner)
 	}
 }
 
@@ -142,12 +168,12 @@ func (t *table) disownLocked(o *Open) {
 func (t *table) setOwner(o *Open, owner Owner) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !o.counted {
-		o.owner = owner // not in the table any more
+	if !o.entry.counted {
+		o.ownership.owner = owner // not in the table any more
 		return
 	}
 	t.disownLocked(o)
-	o.owner = owner
+	o.ownership.owner = owner
 	t.ownLocked(o)
 }
 
@@ -157,14 +183,14 @@ func (t *table) setOwner(o *Open, owner Owner) {
 func (t *table) unregister(o *Open) *deletion {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := o.node
+	n := o.entry.node
 	n.remove(o)
 	n.sharing(o).add(o.granted, o.shareMode, -1)
-	o.counted = false
-	o.returnedLocked()
+	o.entry.counted = false
+	o.entry.endReturnLocked()
 	delete(t.byKey, o.key)
 	t.disownLocked(o)
-	if o.deleteOnClose {
+	if o.entry.deleteOnClose {
 		t.setDeletionLocked(o)
 	}
 	if len(n.opens) > 0 {
@@ -196,16 +222,16 @@ func (t *table) setDeletion(o *Open) {
 }
 
 func (t *table) setDeletionLocked(o *Open) {
-	if o.node.deletion != nil {
+	if o.entry.node.deletion != nil {
 		return
 	}
-	o.node.deletion = &deletion{share: o.share, path: o.path, dir: o.IsDir()}
+	o.entry.node.deletion = &deletion{share: o.share, path: o.entry.path, dir: o.IsDir()}
 	if !o.IsDir() {
 		return
 	}
-	o.share.pendingDirs.add(o.path)
-	for _, other := range o.node.opens {
-		other.share.watches.deleted(other, other.path)
+	o.share.pendingDirs.add(o.entry.path)
+	for _, other := range o.entry.node.opens {
+		other.share.watches.deleted(other, other.entry.path)
 	}
 }
 
@@ -213,7 +239,7 @@ func (t *table) setDeletionLocked(o *Open) {
 func (t *table) clearDeletion(o *Open) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.clearDeletionLocked(o.node)
+	t.clearDeletionLocked(o.entry.node)
 }
 
 func (t *table) clearDeletionLocked(n *node) {
@@ -236,10 +262,10 @@ func (t *table) deletePending(id NodeID) bool {
 func (t *table) beginClose(o *Open) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if o.closing {
+	if o.entry.closing {
 		return false
 	}
-	o.closing = true
+	o.entry.closing = true
 	delete(t.byKey, o.key)
 	o.refs.refuse()
 	return true
@@ -284,7 +310,7 @@ func (t *table) ownedBy(owner Owner) []*Open {
 func (t *table) find(key [24]byte, owner Owner) *Open {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if o := t.byKey[key]; o != nil && owner != nil && o.owner == owner {
+	if o := t.byKey[key]; o != nil && owner != nil && o.ownership.owner == owner {
 		return o
 	}
 	return nil

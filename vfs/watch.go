@@ -214,25 +214,3 @@ func nameKind(dir bool) ChangeFilter {
 	}
 	return ChangedFileName
 }
-
-// modified reports a change of the file of the open.
-func (o *Open) modified(kind ChangeFilter) {
-	if o.share.watches.any() {
-		o.share.watches.report(change{kind, NameModified, o.Path()})
-	}
-}
-
-// wrote reports the first write since the beginning, or since settle. Further writes cost no lock.
-func (o *Open) wrote() {
-	if o.share.watches.any() && !o.unsettled.Load() {
-		o.unsettled.Store(true)
-		o.modified(ChangedLastWrite)
-	}
-}
-
-// settle reports the writes since the first that wrote has reported.
-func (o *Open) settle() {
-	if o.unsettled.Load() && o.unsettled.Swap(false) {
-		o.modified(ChangedLastWrite | ChangedSize)
-	}
-}

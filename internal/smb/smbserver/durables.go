@@ -109,7 +109,7 @@ func (t *lineages) orphanLocked(d *durable) bool {
 		return false
 	}
 	d.session, d.handle, d.until = nil, nil, time.Now().Add(d.timeout)
-	d.file.SetOrphan(true)
+	d.file.Ownership().SetOrphan(true)
 	var timer *time.Timer
 	timer = time.AfterFunc(d.timeout, func() {
 		t.mu.Lock()
@@ -134,7 +134,7 @@ func (t *lineages) adoptLocked(d *durable) {
 	d.expiry.Stop()
 	d.expiry = nil
 	t.orphans.Give(d.lineage.user, 1, account.Last)
-	d.file.SetOrphan(false)
+	d.file.Ownership().SetOrphan(false)
 }
 
 // byFileID returns the durable open with a persistent id, nil if there is none.
@@ -181,7 +181,7 @@ func (t *lineages) claim(d *durable, s *Session, o *open) ntstatus.Status {
 	}
 	t.mu.Unlock()
 	if moved {
-		d.file.SetOwner(s.lineage)
+		d.file.Ownership().Transfer(s.lineage)
 	}
 	if !d.requests.wait(drainTime) {
 		t.release(d)
@@ -197,7 +197,7 @@ func (t *lineages) release(d *durable) {
 	stopped := t.stopped
 	t.mu.Unlock()
 	if stopped {
-		d.park()
+		t.park(d)
 	}
 	if !kept {
 		_ = d.file.Close() // vfs logs a failed delete

@@ -11,14 +11,13 @@ func (t *lineages) keep(d *durable, s *Session) error {
 	if t.state == nil {
 		return nil
 	}
-	identity, err := d.file.Identity()
+	file, err := d.file.Record()
 	if err != nil {
 		return err
 	}
 	return d.kept.begin(t.state, d.id, openRecord{
 		client: d.key.client, guid: d.key.guid, app: d.app.id, user: d.key.user, domain: s.domain, timeout: d.timeout, action: d.action,
-		share: d.file.Share().Name, path: d.file.Path(), identity: identity,
-		granted: d.file.Granted(), shareMode: d.file.ShareMode(), options: d.file.Options(), key: d.file.ResumeKey(),
+		file: file,
 	})
 }
 
@@ -93,7 +92,7 @@ func (t *lineages) rename(f *vfs.Open, path string, replace bool) error {
 	}
 	for _, d := range t.keptOf(f) {
 		now := d.file.Path()
-		if e := d.kept.change(func(r *openRecord) { r.path, r.other = now, "" }); e != nil {
+		if e := d.kept.change(func(r *openRecord) { r.file.Path, r.other = now, "" }); e != nil {
 			t.log.Error("smb: state of a renamed file", slog.Uint64("open", d.id), slog.Any("err", e))
 		}
 	}
@@ -132,8 +131,8 @@ func (t *lineages) changeAll(f *vfs.Open, change func(*openRecord)) error {
 
 // park leaves a durable open to the next process: its records stay, and its close deletes nothing.
 // Without a state it does nothing.
-func (d *durable) park() {
+func (t *lineages) park(d *durable) {
 	if d.kept.leave() {
-		d.file.Detach()
+		t.files.Detach(d.file)
 	}
 }

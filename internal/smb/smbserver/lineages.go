@@ -214,7 +214,7 @@ func (t *lineages) endLocked(l *Lineage, left bool) {
 	l.wakeLocked()
 	if t.stopped && !left {
 		for d := range l.opens {
-			d.park()
+			t.park(d)
 		}
 	}
 	l.over, l.left, l.session = true, left, nil

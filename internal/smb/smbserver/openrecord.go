@@ -15,20 +15,15 @@ type openRecord struct {
 	user, domain string
 	timeout      time.Duration
 	action       vfs.Action
-	share, path  string
+	file         vfs.Record
 	// other is the path after a rename that is in progress, or "".
-	other     string
-	identity  []byte // of the file
-	granted   vfs.Access
-	shareMode vfs.ShareMode
-	options   vfs.Options
-	key       [24]byte
-	deleting  bool // the close of the open makes the delete of the file pending
+	other    string
+	deleting bool // the close of the open makes the delete of the file pending
 }
 
 // equal reports whether two records of one open are equal: only these fields change.
 func (r *openRecord) equal(o *openRecord) bool {
-	return r.path == o.path && r.other == o.other && r.deleting == o.deleting
+	return r.file.Path == o.file.Path && r.other == o.other && r.deleting == o.deleting
 }
 
 // recordVersion is the first byte of a record. Records of the version before have no app.
@@ -43,9 +38,9 @@ func (r *openRecord) appendTo(b []byte) []byte {
 	le := binary.LittleEndian
 	text := func(s string) { b = append(le.AppendUint32(b, uint32(len(s))), s...) }
 	b = append(b, recordVersion)
-	b = append(append(append(append(b, r.client[:]...), r.guid[:]...), r.key[:]...), r.app[:]...)
+	b = append(append(append(append(b, r.client[:]...), r.guid[:]...), r.file.Key[:]...), r.app[:]...)
 	b = le.AppendUint64(b, uint64(r.timeout))
-	for _, n := range []uint32{uint32(r.action), uint32(r.granted), uint32(r.shareMode), uint32(r.options)} {
+	for _, n := range []uint32{uint32(r.action), uint32(r.file.Granted), uint32(r.file.ShareMode), uint32(r.file.Options)} {
 		b = le.AppendUint32(b, n)
 	}
 	deleting := byte(0)
@@ -53,7 +48,7 @@ func (r *openRecord) appendTo(b []byte) []byte {
 		deleting = 1
 	}
 	b = append(b, deleting)
-	for _, s := range []string{r.user, r.domain, r.share, r.path, r.other, string(r.identity)} {
+	for _, s := range []string{r.user, r.domain, r.file.Share, r.file.Path, r.other, string(r.file.Identity)} {
 		text(s)
 	}
 	return b
@@ -69,16 +64,16 @@ func decodeOpenRecord(b []byte) (openRecord, error) {
 	}
 	copy(r.client[:], d.take(16))
 	copy(r.guid[:], d.take(16))
-	copy(r.key[:], d.take(24))
+	copy(r.file.Key[:], d.take(24))
 	if version == recordVersion {
 		copy(r.app[:], d.take(16))
 	}
 	r.timeout = time.Duration(d.uint64())
-	r.action, r.granted = vfs.Action(d.uint32()), vfs.Access(d.uint32())
-	r.shareMode, r.options = vfs.ShareMode(d.uint32()), vfs.Options(d.uint32())
+	r.action, r.file.Granted = vfs.Action(d.uint32()), vfs.Access(d.uint32())
+	r.file.ShareMode, r.file.Options = vfs.ShareMode(d.uint32()), vfs.Options(d.uint32())
 	r.deleting = d.take(1)[0] != 0
-	r.user, r.domain, r.share = d.text(), d.text(), d.text()
-	r.path, r.other, r.identity = d.text(), d.text(), []byte(d.text())
+	r.user, r.domain, r.file.Share = d.text(), d.text(), d.text()
+	r.file.Path, r.other, r.file.Identity = d.text(), d.text(), []byte(d.text())
 	if d.short || len(d.b) > 0 || r.timeout < 0 {
 		return r, errRecord
 	}

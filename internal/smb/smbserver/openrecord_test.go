@@ -12,15 +12,17 @@ import (
 
 // wholeRecord has a value in each field.
 var wholeRecord = openRecord{
-	client: [16]byte{1}, guid: [16]byte{2}, key: [24]byte{3}, app: [16]byte{4}, user: "alice", domain: "HOME", timeout: time.Minute,
-	action: vfs.Created, share: "data", path: "dir/f", other: "dir/g", identity: []byte("inode"),
-	granted: 3, shareMode: 7, options: 0x40, deleting: true,
+	client: [16]byte{1}, guid: [16]byte{2}, app: [16]byte{4}, user: "alice", domain: "HOME", timeout: time.Minute,
+	action: vfs.Created, other: "dir/g", deleting: true,
+	file: vfs.Record{
+		Share: "data", Path: "dir/f", Identity: []byte("inode"), Granted: 3, ShareMode: 7, Options: 0x40, Key: [24]byte{3},
+	},
 }
 
 // The decoder returns the encoded record, and refuses each shorter and longer record.
 func TestOpenRecordRoundTrip(t *testing.T) {
 	equal := cmp.AllowUnexported(openRecord{})
-	for _, r := range []openRecord{wholeRecord, {identity: []byte{}}} {
+	for _, r := range []openRecord{wholeRecord, {file: vfs.Record{Identity: []byte{}}}} {
 		b := r.appendTo(nil)
 		got, err := decodeOpenRecord(b)
 		if err != nil || !cmp.Equal(got, r, equal) {

@@ -80,7 +80,7 @@ func (s *Server) restore() error {
 	for _, o := range saved {
 		if err := r.open(o); err != nil {
 			s.lineages.stale[o.id] = staleOpen{o.record.durableKey(), ntstatus.Of(err)}
-			s.cfg.Logger.Warn("smb: open not restored", "user", o.record.user, "share", o.record.share, "path", o.record.path, "err", err)
+			s.cfg.Logger.Warn("smb: open not restored", "user", o.record.user, "share", o.record.file.Share, "path", o.record.file.Path, "err", err)
 			if err := s.cfg.State.Drop(o.id); err != nil { // it is repeated
 				s.cfg.Logger.Error("smb: state of an open that is not restored", "open", o.id, "err", err)
 			}
@@ -131,10 +131,8 @@ func (r *restoring) open(o *savedOpen) error {
 	if err != nil {
 		return err
 	}
-	file, err := t.files.Restore(&vfs.RestoreRequest{
-		Share: rec.share, Path: rec.path, Other: rec.other, Identity: rec.identity,
-		Granted: rec.granted, ShareMode: rec.shareMode, Options: rec.options, Key: rec.key,
-		Owner: l, User: rec.user, Locks: slices.Collect(maps.Values(o.locks)),
+	file, err := t.files.Restore(vfs.RestoreRequest{
+		Record: rec.file, Other: rec.other, Owner: l, User: rec.user, Locks: slices.Collect(maps.Values(o.locks)),
 	})
 	if err != nil {
 		return err
@@ -188,7 +186,7 @@ func (r *restoring) finish() {
 		r.srv.lineages.beginSuspended(l)
 	}
 	for _, file := range r.deleting {
-		if err := file.RestoreDelete(); err != nil {
+		if err := r.srv.cfg.FS.RestoreDelete(file); err != nil {
 			r.srv.cfg.Logger.Warn("smb: pending delete not restored", "share", file.Share().Name, "path", file.Path(), "err", err)
 		}
 	}

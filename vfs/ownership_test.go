@@ -23,13 +23,13 @@ func TestOrphanKeepsShareModeAndLocks(t *testing.T) {
 	for range 2 {
 		_, err := s.open("f", write...)
 		wantStatus(t, "before the loss", err, ntstatus.SharingViolation)
-		orphan.SetOrphan(true)
-		orphan.SetOrphan(true)
+		orphan.Ownership().SetOrphan(true)
+		orphan.Ownership().SetOrphan(true)
 		_, err = s.open("f", write...)
 		wantStatus(t, "beside an orphan", err, ntstatus.FileNotAvailable)
-		orphan.SetOrphan(false)
+		orphan.Ownership().SetOrphan(false)
 	}
-	orphan.SetOrphan(true)
+	orphan.Ownership().SetOrphan(true)
 	other := s.mustOpen("f", access(vfs.ReadData), sharing(vfs.ShareRead|vfs.ShareWrite))
 	held(t, other, func() {
 		_, err := other.ReadAt(make([]byte, 1), 0)
@@ -51,7 +51,7 @@ func TestOrphanKeepsShareModeAndLocks(t *testing.T) {
 	closed(t, s.mustOpen("f", write...), s.mustOpen("f", read...))
 }
 
-// A new owner finds the open and closes it; the last owner does not. Functions of OnOwnerChange run once.
+// A new owner finds the open and closes it; the last owner does not. Functions of OnTransfer run once.
 //
 // Source: [OP-56]
 func TestOwnerOfOpenChanges(t *testing.T) {
@@ -59,11 +59,11 @@ func TestOwnerOfOpenChanges(t *testing.T) {
 	s.put("f")
 	o := s.mustOpen("f", access(vfs.ReadData), owner("alice"))
 	ran := 0
-	o.OnOwnerChange(func() { ran++ })
-	o.OnOwnerChange(func() { t.Error("a stopped function ran") })()
-	o.SetOwner("bob")
-	if o.SetOwner("bob"); ran != 1 || o.Owner() != "bob" {
-		t.Errorf("%d calls, owner %v", ran, o.Owner())
+	o.Ownership().OnTransfer(func() { ran++ })
+	o.Ownership().OnTransfer(func() { t.Error("a stopped function ran") })()
+	o.Ownership().Transfer("bob")
+	if o.Ownership().Transfer("bob"); ran != 1 || o.Ownership().Owner() != "bob" {
+		t.Errorf("%d calls, owner %v", ran, o.Ownership().Owner())
 	}
 	_, err := s.ByResumeKey(o.ResumeKey(), "alice")
 	wantStatus(t, "the key, for the last owner", err, ntstatus.ObjectNameNotFound)
@@ -79,6 +79,6 @@ func TestOwnerOfOpenChanges(t *testing.T) {
 	if o.Acquire() == nil {
 		t.Error("the owner has not closed the open")
 	} else {
-		o.SetOwner("carol") // of a closed open
+		o.Ownership().Transfer("carol") // of a closed open
 	}
 }
