@@ -23,9 +23,7 @@ const (
 // randomFile makes a file of random bytes.
 func randomFile(t *testing.T, size int, elem ...string) []byte {
 	t.Helper()
-	r := rand.NewChaCha8([32]byte{byte(size), byte(size >> 8), byte(len(elem))})
-	b := make([]byte, size)
-	_, _ = r.Read(b) // never fails
+	b := randomBytes(size)
 	write(t, b, elem...)
 	return b
 }
