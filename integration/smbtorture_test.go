@@ -16,8 +16,8 @@ type tortureSuite struct {
 	name   string
 	passes []string
 	fails  []tortureFailure
-	// skips are tests that skip themselves: they need a feature that the server does not offer,
-	// a bug of Windows Server 2008, a cluster, or Kerberos.
+	// skips are tests that skip themselves: they need a feature that the server does not offer, such
+	// as leases and several connections of a session, a bug of Windows Server 2008, a cluster, or Kerberos.
 	skips []string
 }
 
@@ -31,6 +31,9 @@ type tortureFailure struct {
 
 // noOplock is the message of a test that gets no oplock.
 const noOplock = "oplock_level was 0 (0x0), expected 9 (0x9)"
+
+// noDurable is why tests of durable handles fail which are not persistent.
+const noDurable = "without an oplock or a lease no handle is durable, unless it is persistent"
 
 // tortureSuites are the suites, with all their tests. Samba's own server fails the tests whose reason
 // names Samba, at the same place.
@@ -82,6 +85,54 @@ var tortureSuites = []tortureSuite{
 		"close-full-information",
 	}},
 	{name: "sharemode", passes: []string{"sharemode-access", "access-sharemode", "bug14375"}},
+	{name: "durable-open", fails: []tortureFailure{
+		{"there are no oplocks", "oplock_level got 0x0 - should be 0x", []string{
+			"open-oplock", "reopen1", "reopen3", "delete_on_close1", "oplock", "open2-oplock",
+		}},
+		{noDurable, "NT_STATUS_OBJECT_NAME_NOT_FOUND - should be NT_STATUS_OK", []string{
+			"reopen1a", "reopen1a-lease", "reopen2", "reopen2a", "reopen4", "delete_on_close2", "file-position", "lock-oplock",
+			"alloc-size", "read-only",
+		}},
+		{noDurable, "durable_open got 0x0 - should be 0x1", []string{"stat-open"}},
+	}, skips: []string{"open-lease", "reopen2-lease", "reopen2-lease-v2", "lease", "lock-lease", "open2-lease"}},
+	{name: "durable-open-disconnect", fails: []tortureFailure{
+		{"there are no oplocks", "oplock_level got 0x0 - should be 0x", []string{"open-oplock-disconnect"}},
+	}},
+	{name: "durable-v2-open", fails: []tortureFailure{
+		{"there are no oplocks", "oplock_level got 0x0 - should be 0x", []string{"open-oplock", "persistent-open-oplock"}},
+		{noDurable, "NT_STATUS_OBJECT_NAME_NOT_FOUND - should be NT_STATUS_OK", []string{
+			"reopen1a", "reopen1a-lease", "reopen2", "reopen2b",
+		}},
+		{noDurable, "durable_open got 0x0 - should be 0x1", []string{"reopen2c"}},
+		{noDurable, "io.out.timeout got 0x0 - should be", []string{"create-blob", "reopen1"}},
+		{noDurable, "NT_STATUS_SHARING_VIOLATION - should be NT_STATUS_OK", []string{"app-instance"}},
+	}, skips: []string{"open-lease", "reopen2-lease", "reopen2-lease-v2", "durable-v2-setinfo", "persistent-open-lease"}},
+	{name: "durable-v2-delay", fails: []tortureFailure{
+		{noDurable, "NT_STATUS_OBJECT_NAME_NOT_FOUND - should be NT_STATUS_OK", []string{"durable_v2_reconnect_delay"}},
+		{noDurable, "durable_open_v2 got 0x0 - should be 0x1", []string{"durable_v2_reconnect_delay_msec"}},
+	}},
+	{name: "replay", passes: []string{"replay-commands", "replay-regular", "replay7"}, fails: []tortureFailure{
+		{"there are no oplocks", "oplock_level got 0x0 - should be 0x", []string{
+			"replay-dhv2-oplock1", "replay-dhv2-oplock2", "replay-dhv2-oplock3", "dhv2-pending1n-vs-oplock-sane",
+			"dhv2-pending1n-vs-oplock-windows", "dhv2-pending1o-vs-oplock-sane", "dhv2-pending1o-vs-oplock-windows", "replay5", "replay6",
+		}},
+		{"a session has one connection, and so no channel sequence", "failed to test CSN", []string{"channel-sequence"}},
+	}, skips: []string{
+		"replay-dhv2-oplock-lease", "replay-dhv2-lease1", "replay-dhv2-lease2", "replay-dhv2-lease3", "replay-dhv2-lease-oplock",
+		"dhv2-pending1n-vs-violation-lease-close-sane", "dhv2-pending1n-vs-violation-lease-ack-sane",
+		"dhv2-pending1n-vs-violation-lease-close-windows", "dhv2-pending1n-vs-violation-lease-ack-windows",
+		"dhv2-pending1n-vs-lease-sane", "dhv2-pending1n-vs-lease-windows", "dhv2-pending1l-vs-oplock-sane",
+		"dhv2-pending1l-vs-oplock-windows", "dhv2-pending1l-vs-lease-sane", "dhv2-pending1l-vs-lease-windows",
+		"dhv2-pending1o-vs-lease-sane", "dhv2-pending1o-vs-lease-windows", "dhv2-pending2n-vs-oplock-sane",
+		"dhv2-pending2n-vs-oplock-windows", "dhv2-pending2n-vs-lease-sane", "dhv2-pending2n-vs-lease-windows",
+		"dhv2-pending2l-vs-oplock-sane", "dhv2-pending2l-vs-oplock-windows", "dhv2-pending2l-vs-lease-sane",
+		"dhv2-pending2l-vs-lease-windows", "dhv2-pending2o-vs-oplock-sane", "dhv2-pending2o-vs-oplock-windows",
+		"dhv2-pending2o-vs-lease-sane", "dhv2-pending2o-vs-lease-windows", "dhv2-pending3n-vs-oplock-sane",
+		"dhv2-pending3n-vs-oplock-windows", "dhv2-pending3n-vs-lease-sane", "dhv2-pending3n-vs-lease-windows",
+		"dhv2-pending3l-vs-oplock-sane", "dhv2-pending3l-vs-oplock-windows", "dhv2-pending3l-vs-lease-sane",
+		"dhv2-pending3l-vs-lease-windows", "dhv2-pending3o-vs-oplock-sane", "dhv2-pending3o-vs-oplock-windows",
+		"dhv2-pending3o-vs-lease-sane", "dhv2-pending3o-vs-lease-windows", "replay3", "replay4",
+	}},
 	{name: "session", passes: []string{"two_logoff", "ntlmssp_bug14932"}, fails: []tortureFailure{
 		{"there are no oplocks", noOplock, []string{
 			"reconnect1", "reconnect2", "reauth1", "reauth2", "reauth3", "reauth4", "reauth5", "reauth6", "signing-hmac-sha-256",

@@ -18,16 +18,18 @@ type durableContexts struct {
 
 // durableContexts returns the contexts of a CREATE that ask for a durable open, or that close some. The server makes
 // persistent handles only: a request for any other durable open, or on a connection without them, is
-// ignored, and a reconnect finds nothing.
+// ignored, and a reconnect finds nothing. Contexts of both versions together are invalid.
 //
 // Source: [MS-SMB2 3.3.5.9.7], [MS-SMB2 3.3.5.9.10], [MS-SMB2 3.3.5.9.12]
 func (r *request) durableContexts(list []smbwire.CreateContext) (asked durableContexts, st ntstatus.Status) {
 	if asked.app, st = r.instanceOf(list); st != ntstatus.Success {
 		return asked, st
 	}
-	n, old := 0, false
+	n, old, first := 0, false, false // contexts of version 2, and of version 1
 	for _, x := range list {
 		switch x.Name {
+		case smbwire.CreateContextDurable:
+			first = true
 		case smbwire.CreateContextDurableReconnect:
 			old = true
 		case smbwire.CreateContextDurableV2:
@@ -45,7 +47,7 @@ func (r *request) durableContexts(list []smbwire.CreateContext) (asked durableCo
 		}
 	}
 	switch {
-	case n > 1, n == 1 && old:
+	case n > 1, n == 1 && (old || first):
 		return durableContexts{}, ntstatus.InvalidParameter
 	case old, asked.reconnect != nil && !r.conn.agreed.durable:
 		return durableContexts{}, ntstatus.ObjectNameNotFound

@@ -23,6 +23,10 @@ func TestReclaimIsRefused(t *testing.T) {
 	unknown[0] ^= 0x80
 	old := reclaiming(lost, 1)
 	old.contexts = contextList(durableReconnect(lost, 1), namedContext{"DHnC", make([]byte, 16)})
+	asks := reclaiming(lost, 1)
+	asks.contexts = contextList(namedContext{"DHnQ", make([]byte, 16)}, durableReconnect(lost, 1))
+	fresh := exclusive("fresh")
+	fresh.contexts = contextList(durableRequest(3, 0, 2), namedContext{"DHnQ", make([]byte, 16)})
 	both := reclaiming(lost, 1)
 	both.contexts = contextList(durableReconnect(lost, 1), durableRequest(1, 0, 2))
 	short := reclaiming(lost, 1)
@@ -35,6 +39,8 @@ func TestReclaimIsRefused(t *testing.T) {
 		"unknown FileId":           {mine(reclaiming(unknown, 1)), ntstatus.ObjectNameNotFound},
 		"in use":                   {mine(reclaiming(live, 2)), ntstatus.ObjectNameNotFound},
 		"two kinds of contexts":    {mine(old), ntstatus.InvalidParameter},
+		"a request of version 1":   {mine(asks), ntstatus.InvalidParameter},
+		"requests of two versions": {mine(fresh), ntstatus.InvalidParameter},
 		"request and reconnect":    {mine(both), ntstatus.InvalidParameter},
 		"short context":            {mine(short), ntstatus.InvalidParameter},
 		"durable of version 1": {

@@ -6,6 +6,7 @@ package smbwire
 const (
 	CreateContextMaximalAccess     = "MxAc"
 	CreateContextQueryOnDiskID     = "QFid"
+	CreateContextDurable           = "DHnQ"
 	CreateContextDurableReconnect  = "DHnC"
 	CreateContextDurableV2         = "DH2Q"
 	CreateContextDurableV2Connect  = "DH2C"
