@@ -10,6 +10,7 @@ require (
 	golang.org/x/sys v0.48.0
 	google.golang.org/grpc v1.85.0
 	lwio v0.0.0
+	lwio/sqlite v0.0.0
 )
 
 require (
@@ -30,3 +31,5 @@ require (
 )
 
 replace lwio => ../
+
+replace lwio/sqlite => ../sqlite

@@ -13,8 +13,8 @@ import (
 	"github.com/ncruces/go-sqlite3"
 
 	"lwio"
-	"lwio/integration/internal/sqlitevfs"
 	"lwio/integration/internal/supervise"
+	"lwio/sqlite"
 )
 
 // databaseCases are the journal modes, as the statements that choose them, with the transports of the
@@ -81,8 +81,10 @@ func (w *writer) session(stop context.Context) (err error) {
 		}
 	}()
 	w.connected.Store(true)
-	sqlitevfs.Register(w.fileSystem, c)
-	defer sqlitevfs.Unregister(w.fileSystem)
+	if err := sqlite.Register(w.fileSystem, c); err != nil {
+		return err
+	}
+	defer sqlite.Unregister(w.fileSystem)
 	db, err := sqlite3.Open("file:" + w.db + "?vfs=" + w.fileSystem)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package sqlitevfs
+package sqlite
 
 import (
 	"context"
@@ -30,6 +30,7 @@ var modes = map[string]string{
 	"DELETE":   "PRAGMA journal_mode = DELETE",
 	"TRUNCATE": "PRAGMA journal_mode = TRUNCATE",
 	"PERSIST":  "PRAGMA journal_mode = PERSIST",
+	"MEMORY":   "PRAGMA journal_mode = MEMORY",
 	"WAL":      "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL",
 }
 
@@ -54,9 +55,11 @@ func client(t *testing.T, s *lwiotest.Server, transport string, change func(cfg 
 	if change != nil {
 		change(cfg)
 	}
-	files := &share{c: s.Client(cfg)}
 	name := fmt.Sprint("lwio-", clients.Add(1))
-	vfs.Register(name, files)
+	files, err := register(name, s.Client(cfg))
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { Unregister(name) })
 	return files, name
 }
@@ -225,7 +228,7 @@ func TestLockLevels(t *testing.T) {
 	var f [3]*file
 	for i := range f {
 		files, _ := client(t, s, transports[i], nil)
-		g, err := files.open("locks", vfs.OPEN_READWRITE|vfs.OPEN_CREATE)
+		g, _, err := files.openFile("locks", vfs.OPEN_READWRITE|vfs.OPEN_CREATE|vfs.OPEN_MAIN_DB, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package sqlitevfs
+package sqlite
 
 import (
 	"context"
@@ -33,23 +33,31 @@ func (f *file) Lock(level vfs.LockLevel) error {
 	if f.level >= level {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	ctx, cancel := f.interruptible()
 	defer cancel()
 	var err error
 	switch level {
 	case vfs.LOCK_SHARED:
-		err = f.lockShared(ctx)
+		f.forgive()
+		if err = f.settle(ctx); err == nil {
+			err = f.lockShared(ctx)
+		}
 	case vfs.LOCK_RESERVED:
 		err = f.try(ctx, reservedByte, lwio.LockExclusive)
 	case vfs.LOCK_EXCLUSIVE:
+		ctx, cancel := context.WithTimeout(context.Background(), callTime)
+		defer cancel()
 		err = f.lockExclusive(ctx)
 	default:
 		err = fmt.Errorf("lock %s: no level %d", f.name, level)
 	}
-	if err == nil {
+	switch {
+	case err == nil:
 		f.level = level
+	case errors.Is(err, sqlite3.BUSY):
+		return sqlite3.BUSY
 	}
-	return err
+	return f.refused(ctx, err, sqlite3.IOERR_LOCK)
 }
 
 // lockShared takes a shared lock. The pending byte is held meanwhile, so that a connection which
@@ -59,8 +67,8 @@ func (f *file) lockShared(ctx context.Context) error {
 		return err
 	}
 	err := f.try(ctx, sharedRange, lwio.LockShared)
-	if e := f.unlock(ctx, pendingByte); e != nil {
-		return errors.Join(err, e)
+	if e := f.unlock(pendingByte); e != nil && err == nil {
+		err = errors.Join(e, f.unlock(sharedRange))
 	}
 	return err
 }
@@ -74,7 +82,7 @@ func (f *file) lockExclusive(ctx context.Context) error {
 		f.level = vfs.LOCK_PENDING
 	}
 	// The shared lock of this connection would be in the way. The pending byte keeps writers out.
-	if err := f.unlock(ctx, sharedRange); err != nil {
+	if err := f.unlock(sharedRange); err != nil {
 		return err
 	}
 	err := f.try(ctx, sharedRange, lwio.LockExclusive)
@@ -82,37 +90,44 @@ func (f *file) lockExclusive(ctx context.Context) error {
 		return nil
 	}
 	if e := f.try(ctx, sharedRange, lwio.LockShared); e != nil {
-		return vfs.SystemError(errors.Join(err, e), sqlite3.IOERR_RDLOCK)
+		if errors.Is(e, sqlite3.BUSY) { // for SQLite, busy means that the shared lock is still there
+			e = errors.New("a program that is not SQLite has the bytes of the shared lock")
+		}
+		return e
 	}
 	return err
 }
 
-// Unlock lowers the lock to SHARED or NONE.
+// Unlock lowers the lock to SHARED or NONE. The error of SQLite for a failed transaction has the cause that
+// this call returns.
 func (f *file) Unlock(level vfs.LockLevel) error {
 	if f.level <= level {
-		return nil
+		return f.withCause()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
-	defer cancel()
 	held := f.level
 	f.level = level
 	var errs []error
 	if level == vfs.LOCK_SHARED && held == vfs.LOCK_EXCLUSIVE {
-		errs = append(errs, f.unlock(ctx, sharedRange))
+		ctx, cancel := context.WithTimeout(context.Background(), callTime)
+		defer cancel()
+		errs = append(errs, f.unlock(sharedRange))
 		if err := f.try(ctx, sharedRange, lwio.LockShared); err != nil {
-			errs = append(errs, vfs.SystemError(err, sqlite3.IOERR_RDLOCK))
+			return f.failure(errors.Join(append(errs, err)...), sqlite3.IOERR_RDLOCK)
 		}
 	}
 	if held >= vfs.LOCK_RESERVED {
-		errs = append(errs, f.unlock(ctx, reservedByte))
+		errs = append(errs, f.unlock(reservedByte))
 	}
 	if level == vfs.LOCK_NONE {
-		errs = append(errs, f.unlock(ctx, sharedRange))
+		errs = append(errs, f.unlock(sharedRange))
 	}
 	if held >= vfs.LOCK_PENDING {
-		errs = append(errs, f.unlock(ctx, pendingByte))
+		errs = append(errs, f.unlock(pendingByte))
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return f.failure(err, sqlite3.IOERR_UNLOCK)
+	}
+	return f.withCause()
 }
 
 // CheckReservedLock reports whether any connection has a reserved lock.
@@ -120,16 +135,16 @@ func (f *file) CheckReservedLock() (bool, error) {
 	if f.level >= vfs.LOCK_RESERVED {
 		return true, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	ctx, cancel := f.interruptible()
 	defer cancel()
 	err := f.try(ctx, reservedByte, lwio.LockShared)
-	switch {
-	case errors.Is(err, sqlite3.BUSY):
+	if errors.Is(err, sqlite3.BUSY) {
 		return true, nil
-	case err != nil:
-		return false, vfs.SystemError(err, sqlite3.IOERR_CHECKRESERVEDLOCK)
 	}
-	return false, f.unlock(ctx, reservedByte)
+	if err == nil {
+		err = f.unlock(reservedByte)
+	}
+	return false, f.refused(ctx, err, sqlite3.IOERR_CHECKRESERVEDLOCK)
 }
 
 // try takes a lock, or fails with sqlite3.BUSY.
@@ -138,14 +153,36 @@ func (f *file) try(ctx context.Context, r lwio.Range, mode lwio.LockMode) error 
 	if errors.Is(err, lwio.ErrLocked) {
 		return sqlite3.BUSY
 	}
+	f.unsettled = f.unsettled || err != nil
 	return err
 }
 
-// unlock ends a lock, which may be missing after a failure.
-func (f *file) unlock(ctx context.Context, r lwio.Range) error {
+// unlock ends a lock, which may be missing after a failure. No interrupt ends it.
+func (f *file) unlock(r lwio.Range) error {
+	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	defer cancel()
 	err := f.f.Unlock(ctx, r)
 	if errors.Is(err, fs.ErrInvalid) {
 		return nil
 	}
+	f.unsettled = f.unsettled || err != nil
 	return err
+}
+
+// settle ends the locks that calls without an answer may have left. Precondition: the level is NONE.
+func (f *file) settle(ctx context.Context) error {
+	if !f.unsettled {
+		return nil
+	}
+	for _, r := range []lwio.Range{pendingByte, reservedByte, sharedRange} {
+		var err error
+		for err == nil {
+			err = f.f.Unlock(ctx, r)
+		}
+		if !errors.Is(err, fs.ErrInvalid) {
+			return err
+		}
+	}
+	f.unsettled = false
+	return nil
 }
