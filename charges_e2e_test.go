@@ -10,9 +10,9 @@ import (
 	"lwio/server"
 )
 
-// Sums has a sum for each resource that a client holds, within the limits. All is returned when the
-// client is closed.
-func TestSumsCountTheResourcesOfAClient(t *testing.T) {
+// Resources has each resource that a client holds, within the limits. All is returned when the client
+// is closed.
+func TestResourcesCountWhatAClientHolds(t *testing.T) {
 	s := lwiotest.NewServer(t, nil)
 	c := s.Client(&lwio.Config{RequireRDMA: true})
 	f, err := c.OpenFile(t.Context(), "f", os.O_RDWR|os.O_CREATE, 0)
@@ -26,12 +26,12 @@ func TestSumsCountTheResourcesOfAClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"smb_connections", "rdma_connections", "rdma_write_memory_bytes", "registrations", "open_files", "locks"}
-	for _, sum := range s.Server.Sums() {
-		if sum.Held < sum.Most || sum.Held > sum.Limit || sum.Most > sum.UserLimit || sum.UserLimit >= sum.Limit {
-			t.Errorf("%+v", sum)
+	for _, r := range s.Server.Resources() {
+		if r.Held < r.UserHeld || r.Held > r.Limit || r.UserHeld > r.UserLimit || r.UserLimit >= r.Limit {
+			t.Errorf("%+v", r)
 		}
-		if (sum.Most > 0) != (sum.Held > 0) || slices.Contains(want, sum.Resource) && sum.Held == 0 {
-			t.Errorf("%+v while a client has a file and a lock", sum)
+		if (r.UserHeld > 0) != (r.Held > 0) || slices.Contains(want, r.Name) && r.Held == 0 {
+			t.Errorf("%+v while a client has a file and a lock", r)
 		}
 	}
 	if err := f.Close(); err != nil {
@@ -39,6 +39,6 @@ func TestSumsCountTheResourcesOfAClient(t *testing.T) {
 	}
 	c.Close()
 	eventually(t, func() bool {
-		return !slices.ContainsFunc(s.Server.Sums(), func(sum server.Sum) bool { return sum.Held != 0 })
+		return !slices.ContainsFunc(s.Server.Resources(), func(r server.Resource) bool { return r.Held != 0 })
 	})
 }

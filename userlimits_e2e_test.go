@@ -94,22 +94,22 @@ func (l *limited) bob() *lwio.Client {
 	return c
 }
 
-// sum returns the use of a resource.
-func (l *limited) sum(resource string) server.Sum {
+// resource returns the use of a resource.
+func (l *limited) resource(name string) server.Resource {
 	l.t.Helper()
-	for _, s := range l.srv.Sums() {
-		if s.Resource == resource {
-			return s
+	for _, r := range l.srv.Resources() {
+		if r.Name == name {
+			return r
 		}
 	}
-	l.t.Fatalf("no sum of %s", resource)
-	return server.Sum{}
+	l.t.Fatalf("no resource %s", name)
+	return server.Resource{}
 }
 
 // full demands that one user holds all that a user may hold, and no other user anything.
 func (l *limited) full(resource string) {
 	l.t.Helper()
-	if s := l.sum(resource); s.Held != s.Most || s.Most != s.UserLimit {
+	if s := l.resource(resource); s.Held != s.UserHeld || s.UserHeld != s.UserLimit {
 		l.t.Errorf("%+v", s)
 	}
 }
@@ -190,7 +190,7 @@ func TestLimitsOfAUserHoldOnAllConnections(t *testing.T) {
 	t.Run("connections", func(t *testing.T) {
 		l := newLimited(t, server.Limits{ConnectionsPerUser: 2 * len(lwio.DefaultProviders()) * 2}, vfs.Config{})
 		before := int64(len(l.alice()))
-		eventually(t, func() bool { s := l.sum("rdma_connections"); return s.Held == s.UserLimit })
+		eventually(t, func() bool { s := l.resource("rdma_connections"); return s.Held == s.UserLimit })
 		for _, p := range lwio.DefaultProviders() {
 			over := lwio.Config{RequireRDMA: true, Providers: []rdma.Provider{p}, Domain: "OTHER"}
 			if _, err := l.dial("alIce", "password of alice", over); err == nil {
@@ -198,9 +198,9 @@ func TestLimitsOfAUserHoldOnAllConnections(t *testing.T) {
 			}
 		}
 		l.full("rdma_connections")
-		eventually(t, func() bool { return l.sum("smb_connections").Held == before })
+		eventually(t, func() bool { return l.resource("smb_connections").Held == before })
 		smb := lwio.Config{SMBOnly: true, Domain: "OTHER"}
-		for n := before; n < l.sum("smb_connections").UserLimit; n++ {
+		for n := before; n < l.resource("smb_connections").UserLimit; n++ {
 			if _, err := l.dial("alIce", "password of alice", smb); err != nil {
 				t.Fatal(err)
 			}
@@ -278,8 +278,8 @@ func testMemoryOfAUser(t *testing.T) {
 	go func() { calls.Wait(); close(ended) }()
 	for n := 0; ; n++ {
 		for _, resource := range []string{"smb_memory_bytes", "rdma_write_memory_bytes", "rdma_read_memory_bytes"} {
-			s := l.sum(resource)
-			held, most := s.Most, s.UserLimit
+			s := l.resource(resource)
+			held, most := s.UserHeld, s.UserLimit
 			if resource != "smb_memory_bytes" { // which bob has too
 				held = s.Held
 			}

@@ -95,9 +95,6 @@ func (p *creditPool) grow(grant, spare, want int, h creditHolder) (n, fresh int)
 	return n, fresh
 }
 
-// memory returns the memory that all connections hold.
-func (p *creditPool) memory() int { return int(p.sum.Held()) }
-
 // give returns the memory of n receives.
 func (p *creditPool) give(n int, h creditHolder) {
 	p.mu.Lock()

@@ -64,8 +64,8 @@ func TestCreditPoolModel(t *testing.T) {
 				p.give(n, holders[i])
 				held[i] -= n
 			}
-			if p.memory() != sum("") {
-				t.Fatalf("%d given, %d in the books", sum(""), p.memory())
+			if int(p.sum.Held()) != sum("") {
+				t.Fatalf("%d given, %d in the books", sum(""), int(p.sum.Held()))
 			}
 		}
 	})
@@ -82,8 +82,8 @@ func TestFirstGrantsLeaveSomething(t *testing.T) {
 	for i := range 1000 {
 		grants = append(grants, p.first(32, creditHolder{fmt.Sprint(i % 10), 1}))
 	}
-	if grants[0] != 32 || grants[100] < 16 || grants[500] < 4 || grants[999] != 1 || p.memory() >= p.budget() {
-		t.Errorf("%d of %d are given, first %d, %d, %d, %d", p.memory(), p.budget(), grants[0], grants[100], grants[500], grants[999])
+	if grants[0] != 32 || grants[100] < 16 || grants[500] < 4 || grants[999] != 1 || int(p.sum.Held()) >= p.budget() {
+		t.Errorf("%d of %d are given, first %d, %d, %d, %d", int(p.sum.Held()), p.budget(), grants[0], grants[100], grants[500], grants[999])
 	}
 	if p.look(nil) {
 		t.Error("small first grants are taken for need")

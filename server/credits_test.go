@@ -79,8 +79,8 @@ func TestCreditTransactions(t *testing.T) {
 	want := func(grant, extra int) {
 		t.Helper()
 		eventually(t, "the change is over", func() bool { k := s.credits.snapshot(); return k.delta == 0 && !k.sending })
-		if k := s.credits.snapshot(); k.grant != grant || k.extra != extra || v.e.credits.memory() != grant+extra {
-			t.Fatalf("grant %d, %d extra, %d of the budget; want %d, %d, %d", k.grant, k.extra, v.e.credits.memory(), grant, extra, grant+extra)
+		if k := s.credits.snapshot(); k.grant != grant || k.extra != extra || int(v.e.credits.sum.Held()) != grant+extra {
+			t.Fatalf("grant %d, %d extra, %d of the budget; want %d, %d, %d", k.grant, k.extra, int(v.e.credits.sum.Held()), grant, extra, grant+extra)
 		}
 	}
 	c.send(hungry(10), nil)
@@ -114,8 +114,8 @@ func TestCreditTransactions(t *testing.T) {
 	}
 	c.connector.Close()
 	eventually(t, "the connection is gone", v.deserted)
-	if v.e.credits.memory() != 0 || v.e.count.credits.Load() != 0 {
-		t.Errorf("%d credits left, %d counted", v.e.credits.memory(), v.e.count.credits.Load())
+	if int(v.e.credits.sum.Held()) != 0 || v.e.count.credits.Load() != 0 {
+		t.Errorf("%d credits left, %d counted", int(v.e.credits.sum.Held()), v.e.count.credits.Load())
 	}
 }
 
@@ -315,7 +315,7 @@ func testNoCreditIsLostUnderLoad(t *testing.T, on string) {
 		return sum
 	}
 	// A credit is given back to the pool right after the connection does without it.
-	eventually(t, "the pool and the connections agree", func() bool { return v.e.credits.memory() == held() })
+	eventually(t, "the pool and the connections agree", func() bool { return int(v.e.credits.sum.Held()) == held() })
 	if sum := held(); sum > 20 {
 		t.Errorf("%d credits are held", sum)
 	}
@@ -384,7 +384,7 @@ func testCreditsHoldTheBudgetOfMemory(t *testing.T, on string) {
 	if most := budget*DefaultMaxRecvBufferSize + least; memory > most {
 		t.Errorf("receives of %d bytes, at most %d expected", memory, most)
 	}
-	if got := v.e.credits.memory() * DefaultMaxRecvBufferSize; got != memory {
+	if got := int(v.e.credits.sum.Held()) * DefaultMaxRecvBufferSize; got != memory {
 		t.Errorf("%d bytes are charged, the receives have %d", got, memory)
 	}
 }

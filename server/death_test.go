@@ -131,8 +131,8 @@ func (d *deathEnv) runOne(p rdma.Provider) (whole bool) {
 // wantNothingLeft demands that the server has everything back that its clients held.
 func (d *deathEnv) wantNothingLeft() {
 	d.t.Helper()
-	if n := d.e.count.files.Load() + d.e.count.authenticated.Load(); n != 0 || d.e.credits.memory() != 0 {
-		d.t.Errorf("%d files and connections are left, and %d credits", n, d.e.credits.memory())
+	if n := d.e.count.files.Load() + d.e.count.authenticated.Load(); n != 0 || int(d.e.credits.sum.Held()) != 0 {
+		d.t.Errorf("%d files and connections are left, and %d credits", n, int(d.e.credits.sum.Held()))
 	}
 	a := d.e.fabrics[0].buffers
 	a.mu.Lock()

@@ -16,7 +16,7 @@ func (v *env) within() {
 	if all > int64(l.Connections) || peers > int64(l.Unauthenticated) || gone > int64(l.Unauthenticated) {
 		v.t.Errorf("%d connections, %d of them not authenticated, %d displaced", all, peers, gone)
 	}
-	if n := v.e.credits.memory(); n > l.CreditBudget {
+	if n := int(v.e.credits.sum.Held()); n > l.CreditBudget {
 		v.t.Errorf("%d credits of %d", n, l.CreditBudget)
 	}
 }

@@ -149,6 +149,6 @@ func testClientThatNeverReads(t *testing.T, on string, auth authOptions, op wire
 		c.connector.Close()
 	}
 	eventually(t, "all is returned", func() bool {
-		return v.e.credits.memory() == 0 && v.e.readUsage().Held == 0 && v.e.registered.Held() == 0 && v.e.conns.users.Held() == 0
+		return int(v.e.credits.sum.Held()) == 0 && v.e.readUsage().Held == 0 && v.e.registered.Held() == 0 && v.e.conns.users.Held() == 0
 	})
 }

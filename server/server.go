@@ -213,30 +213,29 @@ func (s *Server) Reauthorize() {
 
 // Stats returns a snapshot of the state and the counters.
 func (s *Server) Stats() Stats {
-	st := s.engine.count.snapshot()
-	smb := s.smb.Stats()
-	st.SMBConnections, st.Sessions = smb.Connections, smb.Sessions
-	st.SMBAuthFailures, st.SMBAuthLimited, st.BadSignatures = smb.AuthFailures, smb.AuthLimited, smb.BadSignatures
-	st.SMBAccepted, st.SMBRefused = smb.Accepted, smb.Refused
-	st.Suspended, st.Orphans = smb.Suspended, smb.Orphans
-	st.Resumed, st.Reclaimed, st.OrphansExpired, st.OrphansRefused = smb.Resumed, smb.Reclaimed, smb.Expired, smb.OrphansRefused
-	st.SMBReads, st.SMBWrites = Count{smb.Reads, smb.ReadBytes}, Count{smb.Writes, smb.WrittenBytes}
-	st.Throttled += smb.Slowed
-	st.SMBMemory, st.MaxSMBMemory = smb.Memory, s.cfg.Limits.SMBMemory
+	smb, files := s.smb.Stats(), s.cfg.FS.Stats()
+	return Stats{
+		SMBStats: SMBStats{
+			SMBConnections: smb.Connections, Sessions: smb.Sessions, SMBAccepted: smb.Accepted, SMBRefused: smb.Refused,
+			SMBReads: Count{smb.Reads, smb.ReadBytes}, SMBWrites: Count{smb.Writes, smb.WrittenBytes},
+			SMBAuthFailures: smb.AuthFailures, SMBAuthLimited: smb.AuthLimited, BadSignatures: smb.BadSignatures,
+		},
+		DurableStats:   s.durableStats(&smb),
+		RDMAStats:      s.engine.stats(),
+		SkippedEntries: files.SkippedEntries, WaitingLocks: files.WaitingLocks, LockWaits: files.LockWaits,
+		Throttled: s.engine.count.throttled.Load() + smb.Slowed,
+	}
+}
+
+func (s *Server) durableStats(smb *smbserver.Stats) DurableStats {
+	st := DurableStats{
+		Suspended: smb.Suspended, Orphans: smb.Orphans, Resumed: smb.Resumed, Reclaimed: smb.Reclaimed,
+		OrphansExpired: smb.Expired, OrphansRefused: smb.OrphansRefused, Restored: smb.Restored, NotRestored: smb.NotRestored,
+	}
 	if s.state != nil {
 		state := s.state.Stats()
 		st.StateRecords, st.StateBytes, st.StateFailing = state.Records, state.FileBytes, state.Failure != nil || smb.StateFailing
 	}
 	st.StateFailing = st.StateFailing || s.broken
-	st.Restored, st.NotRestored = smb.Restored, smb.NotRestored
-	reads := s.engine.readUsage()
-	st.ReadMemory, st.MaxReadMemory = reads.Held, reads.Limit
-	files := s.cfg.FS.Stats()
-	st.OpenFiles, st.MaxOpenFiles = files.Opens, files.MaxOpens
-	st.SkippedEntries = files.SkippedEntries
-	st.Locks, st.WaitingLocks, st.MaxLocks, st.LockWaits = files.Locks, files.WaitingLocks, files.MaxLocks, files.LockWaits
-	unit := int64(s.engine.limits.MaxRecvBufferSize)
-	st.WriteMemory, st.MaxWriteMemory = int64(s.engine.credits.memory())*unit, int64(s.engine.limits.CreditBudget)*unit
-	st.ReadQueue, st.WriteQueue = s.engine.readers.length(), s.engine.writers.length()
 	return st
 }

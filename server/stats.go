@@ -8,15 +8,42 @@ type Count struct {
 }
 
 // Stats is a snapshot of a server: plain data, one field for each metric. The fields of type int and
-// int64 are current values; the others count since the start. Fields without SMB in their names are
-// about LWIO and its RDMA connections, unless they say otherwise.
+// int64 are current values; the others count since the start. Server.Resources has the parts of limited
+// resources that peers hold.
 type Stats struct {
-	// SMBConnections and Connections are the SMB and the RDMA connections. Authenticated are the
-	// RDMA connections that passed AUTH, Sessions the SMB sessions of known users.
-	SMBConnections, Connections, Authenticated, Sessions int
-	// SMBAccepted and SMBRefused count SMB connections. A connection that was evicted later
-	// counts as accepted.
+	SMBStats
+	DurableStats
+	RDMAStats
+	// SkippedEntries counts the directory entries that listings left out, because SMB cannot
+	// carry their names or they are never served.
+	SkippedEntries uint64
+	// WaitingLocks is the number of requests that wait for a byte-range lock. LockWaits counts the
+	// requests that had to wait.
+	WaitingLocks int
+	LockWaits    uint64
+	// Throttled counts the requests, over SMB and RDMA, that waited because of
+	// Limits.RequestRate or Limits.ByteRate.
+	Throttled uint64
+}
+
+// SMBStats is the part of Stats about SMB.
+type SMBStats struct {
+	// SMBConnections are the connections, Sessions the sessions of known users.
+	SMBConnections, Sessions int
+	// SMBAccepted and SMBRefused count connections. A connection that was evicted later counts as
+	// accepted.
 	SMBAccepted, SMBRefused uint64
+	// SMBReads and SMBWrites count the I/O over SMB.
+	SMBReads, SMBWrites Count
+	// SMBAuthFailures counts failed authentications. SMBAuthLimited counts those of them that were
+	// refused without a comparison of the password, see Limits.AuthFailures. BadSignatures counts
+	// messages with a wrong signature.
+	SMBAuthFailures, SMBAuthLimited, BadSignatures uint64
+}
+
+// DurableStats is the part of Stats about clients that have lost the SMB connection, and about the
+// opens that wait for them.
+type DurableStats struct {
 	// Suspended is the number of SMB sessions whose clients have lost the connection and are awaited,
 	// and Orphans the number of their opens.
 	Suspended, Orphans int
@@ -33,34 +60,21 @@ type Stats struct {
 	StateRecords int
 	StateBytes   int64
 	StateFailing bool
-	// SMBReads and SMBWrites count the I/O over SMB.
-	SMBReads, SMBWrites Count
-	// OpenFiles is the number of open files, over SMB and LWIO together, at most MaxOpenFiles.
-	OpenFiles, MaxOpenFiles int
-	// SkippedEntries counts the directory entries that listings left out, because SMB cannot
-	// carry their names or they are never served.
-	SkippedEntries uint64
-	// Locks is the number of byte-range locks held, and WaitingLocks the number of requests that
-	// wait for one, together at most MaxLocks. LockWaits counts the requests that had to wait.
-	Locks, WaitingLocks, MaxLocks int
-	LockWaits                     uint64
-	// SMBMemory is the memory of SMB messages and sessions, at most MaxSMBMemory, and
-	// ReadMemory the memory of reads over RDMA, at most MaxReadMemory; in bytes.
-	SMBMemory, MaxSMBMemory, ReadMemory, MaxReadMemory int64
-	// SMBAuthFailures counts failed SMB authentications. SMBAuthLimited counts those of them
-	// that were refused without a comparison of the password, see Limits.AuthFailures.
-	// BadSignatures counts SMB messages with a wrong signature.
-	SMBAuthFailures, SMBAuthLimited, BadSignatures uint64
-	// Displaced are RDMA connections that were evicted before AUTH and have not released all
-	// their resources. They are not among Connections.
-	Displaced int
-	// Accepted counts RDMA connections, Rejected those beyond Limits.Connections. AuthFailures
+}
+
+// RDMAStats is the part of Stats about RDMA connections.
+type RDMAStats struct {
+	// Connections are the connections, Authenticated those that passed AUTH. Displaced are
+	// connections that were evicted before AUTH and have not released all their resources. They
+	// are not among Connections.
+	Connections, Authenticated, Displaced int
+	// Accepted counts connections, Rejected those beyond Limits.Connections. AuthFailures
 	// counts the connections that failed AUTH, UserLimited those that AUTH refused because of
 	// Limits.ConnectionsPerUser. Cut counts those that the server ended for a violation or a
 	// stall, Lost those that broke without a close or a logoff of the client, that ended before
 	// AUTH, and sealed ones that ended without the last message of the client.
 	Accepted, Rejected, AuthFailures, UserLimited, Cut, Lost uint64
-	// Traffic counts the I/O over RDMA.
+	// Traffic counts the I/O.
 	Traffic
 	// InlineReads counts the reads that the page cache answered at once, DirectReads those of
 	// them whose data went to the client without a buffer of the server.
@@ -79,13 +93,8 @@ type Stats struct {
 	Cancels, Cancelled uint64
 	// Wakeups counts the answers to INTERRUPT messages.
 	Wakeups uint64
-	// Throttled counts the requests, over SMB and RDMA, that waited because of
-	// Limits.RequestRate or Limits.ByteRate.
-	Throttled uint64
-	// Credits is the number of granted credits. WriteMemory is the memory of their receives, at
-	// most MaxWriteMemory and one receive for each connection; in bytes.
-	Credits                     int
-	WriteMemory, MaxWriteMemory int64
+	// Credits is the number of granted credits.
+	Credits int
 	// ReadQueue and WriteQueue are the numbers of operations that wait for a worker.
 	ReadQueue, WriteQueue int
 	// Replays counts the writes that were sent again on a new connection and had been done
@@ -110,7 +119,7 @@ func (c *counter) add(n uint32) {
 
 func (c *counter) snapshot() Count { return Count{Operations: c.ops.Load(), Bytes: c.bytes.Load()} }
 
-// counters are the part of Stats that the engine keeps. Safe for concurrent use.
+// counters are the part of RDMAStats that the engine keeps, and the requests that it throttled. Safe for concurrent use.
 type counters struct {
 	connections, unauthenticated, displaced, authenticated, files, credits atomic.Int64
 
@@ -121,8 +130,8 @@ type counters struct {
 	traffic
 }
 
-func (c *counters) snapshot() Stats {
-	return Stats{
+func (c *counters) snapshot() RDMAStats {
+	return RDMAStats{
 		Connections: int(c.connections.Load()), Displaced: int(c.displaced.Load()), Authenticated: int(c.authenticated.Load()),
 		Accepted: c.accepted.Load(), Rejected: c.rejected.Load(), UserLimited: c.userLimited.Load(),
 		AuthFailures: c.authFailures.Load(), Cut: c.cut.Load(), Lost: c.lost.Load(),
@@ -130,6 +139,13 @@ func (c *counters) snapshot() Stats {
 		Registrations: c.registrations.Load(), Closes: c.closes.Load(),
 		Files: int(c.files.Load()), Wakeups: c.wakeups.Load(),
 		ImmediateReads: c.immediate.Load(), ByReferenceWrites: c.byReference.Load(), Cancels: c.cancels.Load(), Cancelled: c.cancelled.Load(),
-		Throttled: c.throttled.Load(), Credits: int(c.credits.Load()), SequenceGaps: c.gaps.Load(), Replays: c.replays.Load(),
+		Credits: int(c.credits.Load()), SequenceGaps: c.gaps.Load(), Replays: c.replays.Load(),
 	}
+}
+
+// stats returns the part of Stats about RDMA.
+func (e *engine) stats() RDMAStats {
+	st := e.count.snapshot()
+	st.ReadQueue, st.WriteQueue = e.readers.length(), e.writers.length()
+	return st
 }

@@ -152,7 +152,7 @@ func TestRDMAEndsWithLineage(t *testing.T) {
 			s.rdma.wantCut()
 			eventually(t, "the open is closed", func() bool {
 				st := s.s.Stats()
-				return st.OpenFiles == 0 && st.Authenticated == 0 && st.Suspended == 0
+				return s.s.cfg.FS.Stats().Opens == 0 && st.Authenticated == 0 && st.Suspended == 0
 			})
 		})
 	}

@@ -40,7 +40,7 @@ func testRegistrationsOfAUserAreBounded(t *testing.T, on string) {
 	for _, c := range []*rawClient{a, b, c} {
 		c.connector.Close()
 	}
-	eventually(t, "all is returned", func() bool { return v.e.registered.Held() == 0 && v.e.credits.memory() == 0 })
+	eventually(t, "all is returned", func() bool { return v.e.registered.Held() == 0 && int(v.e.credits.sum.Held()) == 0 })
 }
 
 // The connections of a user get at most three quarters of the memory for writes together. A new

@@ -170,8 +170,21 @@ func (f *FS) Shares(user string) (list []*Share) {
 	return list
 }
 
-// Usage returns the opens and the byte-range locks of users, with their limits.
-func (f *FS) Usage() (opens, locks account.Usage) { return f.opens.Usage(), f.locks.all.Usage() }
+// Usage is the number of opens, or of byte-range locks, of users.
+type Usage struct {
+	// Held is the number of all, at most Limit.
+	Held, Limit int64
+	// UserHeld is the number of the user with the most, at most UserLimit.
+	UserHeld, UserLimit int64
+}
+
+func usageOf(s *account.Sum) Usage {
+	u := s.Usage()
+	return Usage{Held: u.Held, Limit: u.Limit, UserHeld: u.Most, UserLimit: u.UserLimit}
+}
+
+// Usage returns the opens and the byte-range locks of users, held and waiting, with their limits.
+func (f *FS) Usage() (opens, locks Usage) { return usageOf(f.opens), usageOf(f.locks.all) }
 
 // Stats returns the counters.
 func (f *FS) Stats() Stats {

@@ -75,20 +75,35 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByC
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	o := output(ch)
 	st := c.srv.Stats()
+	o.smb(&st.SMBStats)
+	o.durable(&st.DurableStats)
+	o.rdma(&st.RDMAStats)
+	o.counter(metricSkipped, st.SkippedEntries)
+	o.gauge(metricWaiting, st.WaitingLocks)
+	o.counter(metricLockWaits, st.LockWaits)
+	o.counter(metricThrottled, st.Throttled)
+	o.shares(c.srv.Shares())
+	o.resources(c.srv.Resources())
+	o.connections(c.srv.Connections())
+}
+
+// smb writes the metrics of SMB.
+func (o output) smb(st *server.SMBStats) {
 	o.gauge(metricConnections, st.SMBConnections, "smb")
-	o.gauge(metricConnections, st.Connections-st.Authenticated, "rdma_unauthenticated")
-	o.gauge(metricConnections, st.Displaced, "rdma_displaced")
-	o.gauge(metricConnections, st.Authenticated, "rdma")
+	o.gauge(metricSessions, st.Sessions)
 	o.counter(metricSMB, st.SMBAccepted, "accepted")
 	o.counter(metricSMB, st.SMBRefused, "refused")
 	for op, n := range map[string]server.Count{"read": st.SMBReads, "write": st.SMBWrites} {
 		o.counter(metricSMBOps, n.Operations, op)
 		o.counter(metricSMBBytes, n.Bytes, op)
 	}
-	o.counter(metricSkipped, st.SkippedEntries)
-	o.gauge(metricWaiting, st.WaitingLocks)
-	o.counter(metricLockWaits, st.LockWaits)
-	o.gauge(metricSessions, st.Sessions)
+	o.counter(metricAuth, st.SMBAuthFailures, "smb")
+	o.counter(metricAuthLimited, st.SMBAuthLimited)
+	o.counter(metricSignatures, st.BadSignatures)
+}
+
+// durable writes the metrics of lost clients and their opens.
+func (o output) durable(st *server.DurableStats) {
 	o.gauge(metricSuspended, st.Suspended)
 	o.counter(metricResumed, st.Resumed)
 	o.counter(metricOrphanEnds, st.Reclaimed, "reclaimed")
@@ -98,11 +113,18 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	o.gauge(metricRestored, st.NotRestored, "refused")
 	o.gauge(metricState, st.StateRecords)
 	o.gauge(metricStateBytes, int(st.StateBytes))
+	failing := 0
 	if st.StateFailing {
-		o.gauge(metricStateFails, 1)
-	} else {
-		o.gauge(metricStateFails, 0)
+		failing = 1
 	}
+	o.gauge(metricStateFails, failing)
+}
+
+// rdma writes the metrics of all RDMA connections together.
+func (o output) rdma(st *server.RDMAStats) {
+	o.gauge(metricConnections, st.Connections-st.Authenticated, "rdma_unauthenticated")
+	o.gauge(metricConnections, st.Displaced, "rdma_displaced")
+	o.gauge(metricConnections, st.Authenticated, "rdma")
 	o.gauge(metricFiles, st.Files)
 	o.gauge(metricCredits, st.Credits)
 	o.gauge(metricQueue, st.ReadQueue, "read")
@@ -113,27 +135,30 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	o.counter(metricRDMA, st.Cut, "cut")
 	o.counter(metricRDMA, st.Lost, "lost")
 	o.counter(metricAuth, st.AuthFailures, "lwio")
-	o.counter(metricAuth, st.SMBAuthFailures, "smb")
-	o.counter(metricAuthLimited, st.SMBAuthLimited)
-	o.counter(metricSignatures, st.BadSignatures)
-	o.counter(metricThrottled, st.Throttled)
 	o.counter(metricWakeups, st.Wakeups)
 	o.counter(metricCancelled, st.Cancelled)
 	o.counter(metricInline, st.InlineReads)
 	o.counter(metricDirect, st.DirectReads)
-	for _, s := range c.srv.Shares() {
+}
+
+// shares writes the metrics of the shares.
+func (o output) shares(all []server.ShareStats) {
+	for _, s := range all {
 		o.traffic(metricOps, metricBytes, s.Traffic, s.Share)
 		o.counter(metricFailures, s.Failures, s.Share)
 		o.latency(metricLatency, s.ReadLatency, s.Share, "read")
 		o.latency(metricLatency, s.WriteLatency, s.Share, "write")
 	}
-	for _, s := range c.srv.Sums() {
-		o.gauge(metricCharged, int(s.Held), s.Resource)
-		o.gauge(metricChargedMost, int(s.Most), s.Resource)
-		o.gauge(metricLimit, int(s.Limit), s.Resource)
-		o.gauge(metricUserLimit, int(s.UserLimit), s.Resource)
+}
+
+// resources writes what peers hold.
+func (o output) resources(all []server.Resource) {
+	for _, r := range all {
+		o.gauge(metricCharged, int(r.Held), r.Name)
+		o.gauge(metricChargedMost, int(r.UserHeld), r.Name)
+		o.gauge(metricLimit, int(r.Limit), r.Name)
+		o.gauge(metricUserLimit, int(r.UserLimit), r.Name)
 	}
-	o.connections(c.srv.Connections())
 }
 
 // maxSeries bounds the connections with metrics of their own. The oldest connections have

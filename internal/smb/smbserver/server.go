@@ -77,9 +77,6 @@ type Stats struct {
 	// Reads and Writes count successful reads and writes of files; ReadBytes and
 	// WrittenBytes are their bytes.
 	Reads, ReadBytes, Writes, WrittenBytes uint64
-	// Memory is the memory of messages and sessions in use now, in bytes. Each connection
-	// has an allowance of 48 KiB beside it.
-	Memory int64
 	// Suspended is the number of lineages without a session, and Orphans the number of their
 	// durable opens.
 	Suspended, Orphans int
@@ -298,7 +295,6 @@ func (s *Server) Stats() Stats {
 		AuthLimited: s.stats.authLimited.Load(),
 		Reads:       s.stats.reads.Load(), ReadBytes: s.stats.readBytes.Load(),
 		Writes: s.stats.writes.Load(), WrittenBytes: s.stats.writtenBytes.Load(),
-		Memory: s.memory.Held(),
 	}
 	s.lineages.addTo(&st)
 	s.mu.Lock()
