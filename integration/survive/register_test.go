@@ -248,6 +248,32 @@ func (p *player) lockStays(err error) error {
 	return err
 }
 
+// makeRegisters makes the file of the registers of some rounds.
+func makeRegisters(t *testing.T, dir string, rounds int) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "registers"), make([]byte, (rounds+1)*registers*registerSpace), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newPlayers connects a player by each of the transports.
+func newPlayers(t *testing.T, url string, transports []string, reconnect time.Duration) (all []*player) {
+	t.Helper()
+	values := new(atomic.Uint64)
+	for i, transport := range transports {
+		p := &player{
+			number: i + 1, transport: transport, url: url, file: "registers", reconnect: reconnect,
+			r: rand.New(rand.NewPCG(uint64(i), 2)), values: values,
+		}
+		if err := p.connect(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = p.c.Close() })
+		all = append(all, p)
+	}
+	return all
+}
+
 // sluggish is a backend whose writes take a random time, so that a write of a lost connection can be done late.
 type sluggish struct{ vfs.Backend }
 
@@ -321,26 +347,16 @@ func TestHistoryIsLinearizable(t *testing.T) {
 			}
 			s := lwiotest.NewServer(t, cfg)
 			rounds := *kills
-			if err := os.WriteFile(filepath.Join(dir, "registers"), make([]byte, (rounds+1)*registers*registerSpace), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			var values atomic.Uint64
-			var all []*player
-			for i, transport := range c.transports {
-				p := &player{
-					number: i + 1, transport: transport, url: s.URL(), file: "registers", reconnect: c.reconnect,
-					r: rand.New(rand.NewPCG(uint64(i), 2)), values: &values,
-				}
-				if err := p.connect(); err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = p.c.Close() })
-				all = append(all, p)
-			}
+			makeRegisters(t, dir, rounds)
+			all := newPlayers(t, s.URL(), c.transports[:], c.reconnect)
 			var lost, again, smb, calls uint64
 			cut.Store(true)
 			for round := range rounds {
-				h := playRound(t, all, round*registers, c.smb)
+				h := playRound(t, all, round*registers, func() {
+					if rand.Float64() < c.smb {
+						all[rand.IntN(players)].cutSMB()
+					}
+				})
 				calls += uint64(len(h.list))
 				if wrong := h.wrong(); len(wrong) > 0 || t.Failed() {
 					t.Fatalf("round %d: no order explains\n%s", round, strings.Join(wrong, "\n"))
@@ -356,8 +372,8 @@ func TestHistoryIsLinearizable(t *testing.T) {
 	}
 }
 
-// playRound has each player make calls, with cuts of SMB at random.
-func playRound(t *testing.T, all []*player, base int, smb float64) *history {
+// playRound has each player make calls. It calls each every millisecond meanwhile.
+func playRound(t *testing.T, all []*player, base int, each func()) *history {
 	h := newHistory()
 	var over sync.WaitGroup
 	for _, p := range all {
@@ -379,9 +395,7 @@ func playRound(t *testing.T, all []*player, base int, smb float64) *history {
 		case <-done:
 			return h
 		case <-time.After(time.Millisecond):
-			if rand.Float64() < smb {
-				all[rand.IntN(players)].cutSMB()
-			}
+			each()
 		}
 	}
 }
