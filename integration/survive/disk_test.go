@@ -7,6 +7,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -235,6 +237,89 @@ func TestSyncErrorIsGivenOnceToEachOpen(t *testing.T) {
 			for _, f := range opens {
 				if err := f.Close(); err != nil {
 					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// TestSyncErrorOutlivesLossesAndRestarts has the system lose written data before a sync. Each open that wrote gets the
+// error at its sync, also if the connection was lost meanwhile, or the server was killed, before or after the error
+// was reported to another open. The next sync succeeds.
+//
+// Source: [OP-92f]
+func TestSyncErrorOutlivesLossesAndRestarts(t *testing.T) {
+	disk, dir := lossyDisk(t)
+	s := serve(t, dir, stateFlags(t, true)...)
+	ctx := t.Context()
+	kill := func(*visitor) error { return errors.Join(s.Kill(), s.Start()) }
+	cut := func(v *visitor) error {
+		v.cutSMB()
+		return nil
+	}
+	for name, c := range map[string]struct {
+		before func(v *visitor) error // the first sync
+		within func(v *visitor) error // before the second open syncs
+	}{
+		"killed, then reported": {kill, nil},
+		"reported, then cut":    {nil, cut},
+		"reported, then killed": {nil, kill},
+		"killed twice":          {kill, kill},
+	} {
+		for _, transport := range transports {
+			t.Run(name+" "+transport, func(t *testing.T) {
+				var opens []*visitor
+				file := strings.ReplaceAll(name, " ", "-") + transport
+				for range 2 {
+					opens = append(opens, visit(t, s, transport, file))
+				}
+				disk.FailWriteback()
+				for i, v := range opens {
+					for _, do := range []func(v *visitor) error{c.before, c.within}[i : i+1] {
+						if do == nil {
+							continue
+						}
+						if err := do(v); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if err := v.f.Sync(ctx); !errors.Is(err, syscall.EIO) {
+						t.Errorf("the sync of open %d: %v", i+1, err)
+					}
+				}
+				for i, v := range opens {
+					if err := v.f.Sync(ctx); err != nil {
+						t.Errorf("the next sync of open %d: %v", i+1, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestRebootOfTheHostIsReported restarts the server as after a restart of the host. Data that was acknowledged and not
+// synced is not promised then: Sync and Close of each open say so, and so does the file over each transport.
+func TestRebootOfTheHostIsReported(t *testing.T) {
+	for _, transport := range transports {
+		t.Run(transport, func(t *testing.T) {
+			flags := stateFlags(t, true)
+			s := serve(t, t.TempDir(), flags...)
+			first, second := visit(t, s, transport, "first"), visit(t, s, transport, "second")
+			if err := s.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(flags[1], "boot"), []byte("another\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if err := first.f.Sync(t.Context()); !errors.Is(err, lwio.ErrStale) {
+				t.Errorf("a sync: %v", err)
+			}
+			for _, v := range []*visitor{first, second} {
+				if err := v.f.Close(); !errors.Is(err, lwio.ErrStale) {
+					t.Errorf("a close: %v", err)
 				}
 			}
 		})

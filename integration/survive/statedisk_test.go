@@ -78,7 +78,7 @@ type visitor struct {
 	f *lwio.File
 }
 
-// visit connects, makes a file and locks it.
+// visit connects, and makes and uses a file.
 func visit(t *testing.T, s *supervise.Server, transport, name string) *visitor {
 	t.Helper()
 	v := new(visitor)
@@ -90,7 +90,7 @@ func visit(t *testing.T, s *supervise.Server, transport, name string) *visitor {
 	if v.f, err = v.c.OpenFile(t.Context(), name, os.O_RDWR|os.O_CREATE, 0); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(v.f.TryLock(t.Context(), lockedRange, lwio.LockExclusive), v.uses(1)); err != nil {
+	if err := errors.Join(v.f.TryLock(t.Context(), lockedRange, lwio.LockShared), v.f.Unlock(t.Context(), lockedRange), v.uses(1)); err != nil {
 		t.Fatal(err)
 	}
 	return v

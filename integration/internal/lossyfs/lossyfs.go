@@ -176,7 +176,8 @@ func (f *FS) PowerCut() {
 }
 
 // FailWriteback loses the data of all files that was not synced, as if the disk had failed when the kernel
-// wrote it. The next sync of each handle that is open now reports it.
+// wrote it. The next sync of each handle that is open now reports it, and that of handles which are opened before
+// the first report.
 func (f *FS) FailWriteback() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -269,6 +270,7 @@ type file struct {
 
 	data, stable []byte
 	losses       uint64 // failed writebacks
+	reported     uint64 // losses that a sync has reported
 	modified     time.Time
 }
 
@@ -282,7 +284,7 @@ var (
 func (n *file) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	n.fs.mu.Lock()
 	defer n.fs.mu.Unlock()
-	return &handle{f: n, seen: n.losses}, 0, 0
+	return &handle{f: n, seen: n.reported}, 0, 0
 }
 
 // Getattr describes the file.
@@ -400,7 +402,7 @@ func (h *handle) Fsync(context.Context, uint32) syscall.Errno {
 	}
 	h.f.stable = append(h.f.stable[:0], h.f.data...)
 	if h.seen != h.f.losses {
-		h.seen = h.f.losses
+		h.seen, h.f.reported = h.f.losses, h.f.losses
 		return syscall.EIO
 	}
 	return 0

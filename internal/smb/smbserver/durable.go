@@ -24,6 +24,8 @@ type durable struct {
 	locks    lockSequences
 	kept     keptOpen
 
+	syncFailed syncError
+
 	// lineages.mu guards the rest.
 	lineage *Lineage
 	session *Session // nil for an orphan

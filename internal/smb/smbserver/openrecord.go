@@ -19,15 +19,22 @@ type openRecord struct {
 	// other is the path after a rename that is in progress, or "".
 	other    string
 	deleting bool // the close of the open makes the delete of the file pending
+	unsynced bool // the disk has failed at a sync, and the client may not know it
 }
 
 // equal reports whether two records of one open are equal: only these fields change.
 func (r *openRecord) equal(o *openRecord) bool {
-	return r.file.Path == o.file.Path && r.other == o.other && r.deleting == o.deleting
+	return r.file.Path == o.file.Path && r.other == o.other && r.deleting == o.deleting && r.unsynced == o.unsynced
 }
 
 // recordVersion is the first byte of a record. Records of the version before have no app.
 const recordVersion = 2
+
+// Flags of a record.
+const (
+	recordDeleting = 1 << iota
+	recordUnsynced
+)
 
 // errRecord is the error of a record that this server cannot read.
 var errRecord = errors.New("the record of an open has another form")
@@ -43,11 +50,14 @@ func (r *openRecord) appendTo(b []byte) []byte {
 	for _, n := range []uint32{uint32(r.action), uint32(r.file.Granted), uint32(r.file.ShareMode), uint32(r.file.Options)} {
 		b = le.AppendUint32(b, n)
 	}
-	deleting := byte(0)
+	flags := byte(0)
 	if r.deleting {
-		deleting = 1
+		flags |= recordDeleting
 	}
-	b = append(b, deleting)
+	if r.unsynced {
+		flags |= recordUnsynced
+	}
+	b = append(b, flags)
 	for _, s := range []string{r.user, r.domain, r.file.Share, r.file.Path, r.other, string(r.file.Identity)} {
 		text(s)
 	}
@@ -71,10 +81,11 @@ func decodeOpenRecord(b []byte) (openRecord, error) {
 	r.timeout = time.Duration(d.uint64())
 	r.action, r.file.Granted = vfs.Action(d.uint32()), vfs.Access(d.uint32())
 	r.file.ShareMode, r.file.Options = vfs.ShareMode(d.uint32()), vfs.Options(d.uint32())
-	r.deleting = d.take(1)[0] != 0
+	flags := d.take(1)[0]
+	r.deleting, r.unsynced = flags&recordDeleting != 0, flags&recordUnsynced != 0
 	r.user, r.domain, r.file.Share = d.text(), d.text(), d.text()
 	r.file.Path, r.other, r.file.Identity = d.text(), d.text(), []byte(d.text())
-	if d.short || len(d.b) > 0 || r.timeout < 0 {
+	if d.short || len(d.b) > 0 || r.timeout < 0 || flags&^(recordDeleting|recordUnsynced) != 0 {
 		return r, errRecord
 	}
 	return r, nil

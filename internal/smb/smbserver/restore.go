@@ -140,6 +140,9 @@ func (r *restoring) open(o *savedOpen) error {
 	d := &durable{key: rec.durableKey(), app: instance{rec.app, rec.user}, timeout: min(rec.timeout, t.most), id: o.id, file: file, action: rec.action}
 	d.locks.last = o.sequences
 	d.kept.resume(r.srv.cfg.State, o.id, *rec, o.locks)
+	if rec.unsynced {
+		d.syncFailed.set(ntstatus.UnexpectedIOError, nil)
+	}
 	if !t.adopt(l, d) {
 		_ = file.Close() // vfs logs a failed delete
 		return errNoRoom

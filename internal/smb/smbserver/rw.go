@@ -45,8 +45,8 @@ func handleFlush(r *request, q smbwire.FlushRequest) ntstatus.Status {
 		return st
 	}
 	if o.file != nil {
-		if err := o.file.Sync(); err != nil {
-			return statusOf(err)
+		if st := r.conn.srv.lineages.flush(o, r.session); st != ntstatus.Success {
+			return st
 		}
 	}
 	return r.resp.empty()
