@@ -2,6 +2,7 @@ package smbserver
 
 import (
 	"log/slog"
+	"sync"
 
 	"lwio/vfs"
 )
@@ -79,13 +80,27 @@ func (t *lineages) keptOf(f *vfs.Open) (list []*durable) {
 	return list
 }
 
+// beginNaming begins a change of the name of the file of an open, which the state has too. The caller calls
+// end. kept is false if the change leaves the state as it is: there is none, or the client has no right
+// to make the change, so vfs refuses it. Changes on one device take turns; a file system that does not answer
+// delays no other.
+func (t *lineages) beginNaming(f *vfs.Open) (end func(), kept bool) {
+	if t.state == nil || f.Granted()&vfs.Delete == 0 {
+		return nil, false
+	}
+	m, _ := t.naming.LoadOrStore(f.Node().Device, new(sync.Mutex))
+	turn := m.(*sync.Mutex)
+	turn.Lock()
+	return turn.Unlock, true
+}
+
 // rename renames the file of an open. While the rename is in progress the state has both paths.
 func (t *lineages) rename(f *vfs.Open, path string, replace bool) error {
-	if t.state == nil {
+	end, kept := t.beginNaming(f)
+	if !kept {
 		return f.Rename(path, replace)
 	}
-	t.naming.Lock()
-	defer t.naming.Unlock()
+	defer end()
 	err := t.changeAll(f, func(r *openRecord) { r.other = path })
 	if err == nil {
 		err = f.Rename(path, replace)
@@ -101,11 +116,11 @@ func (t *lineages) rename(f *vfs.Open, path string, replace bool) error {
 
 // setDeleting makes the delete of the file of an open pending, or cancels it, in the state first.
 func (t *lineages) setDeleting(f *vfs.Open, on bool) error {
-	if t.state == nil {
+	end, kept := t.beginNaming(f)
+	if !kept {
 		return f.SetDeleteOnClose(on)
 	}
-	t.naming.Lock()
-	defer t.naming.Unlock()
+	defer end()
 	before := f.DeletePending()
 	err := t.changeAll(f, func(r *openRecord) { r.deleting = on })
 	if err == nil {

@@ -26,7 +26,7 @@ type lineages struct {
 	count    lineageCounts
 	ending   sync.WaitGroup       // timers that close something
 	state    *statefile.Log       // nil if the opens end with the process
-	naming   sync.Mutex           // serialises the changes of names in state
+	naming   sync.Map             // of *sync.Mutex by device: serialise the changes of names in state
 	failing  atomic.Bool          // the last durable open could not be recorded
 	restored int                  // opens of an earlier process; fixed before the first connection
 	stale    map[uint64]staleOpen // by persistent id; fixed before the first connection

@@ -1,0 +1,111 @@
+package smbserver
+
+import (
+	"net"
+	"path/filepath"
+	"testing"
+
+	"lwio/internal/ntstatus"
+	"lwio/internal/statefile"
+	"lwio/vfs"
+	"lwio/vfs/posix"
+)
+
+// A refused change of a file is not in the state, not even for a moment: the death of the server at that
+// moment must not make it.
+func TestRefusedChangeIsNotInTheState(t *testing.T) {
+	r, _, addr := newRestarts(t)
+	owner := mount(t, addr, "data")
+	owner.mustCreate(persistent(create{name: "f", access: 0x10003, share: 7, disposition: 3}, 1, 0))
+	reader := as(t, addr, "bob")
+	id := reader.mustCreate(create{name: "f", access: 1, share: 7, disposition: 1})
+	before := r.log.Stats()
+	for class, data := range map[byte][]byte{13: {1}, 64: {1, 0, 0, 0}, 10: renameInfo("g", false)} {
+		reader.want(ntstatus.AccessDenied, cmdSetInfo, setBody(id, 1, class, data))
+	}
+	if st := r.log.Stats(); st.FileBytes != before.FileBytes {
+		t.Errorf("%d bytes of the state were written", st.FileBytes-before.FileBytes)
+	}
+}
+
+// stuckRenames is a backend on a device of its own, whose renames wait.
+type stuckRenames struct {
+	vfs.Backend
+	came, free chan struct{}
+}
+
+const stuckDevice = 1 << 40
+
+func (b stuckRenames) Stat(path string) (vfs.FileInfo, error) {
+	info, err := b.Backend.Stat(path)
+	info.Device = stuckDevice
+	return info, err
+}
+
+func (b stuckRenames) Create(path string, how vfs.HandleMode, readOnly bool) (vfs.Handle, error) {
+	h, err := b.Backend.Create(path, how, readOnly)
+	return stuckHandle{h}, err
+}
+
+func (b stuckRenames) Rename(string, string, vfs.NodeID, bool) error {
+	close(b.came)
+	<-b.free
+	return ntstatus.UnexpectedIOError
+}
+
+type stuckHandle struct{ vfs.Handle }
+
+func (h stuckHandle) Stat() (vfs.FileInfo, error) {
+	info, err := h.Handle.Stat()
+	info.Device = stuckDevice
+	return info, err
+}
+
+// While the file system of a share does not answer a rename, files of others are renamed and deleted.
+func TestStuckRenameDelaysNoOtherFileSystem(t *testing.T) {
+	var dirs [2]vfs.Backend
+	for i := range dirs {
+		var err error
+		if dirs[i], err = posix.OpenDir(t.TempDir()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stuck := stuckRenames{dirs[1], make(chan struct{}), make(chan struct{})}
+	files, err := vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "data", Backend: dirs[0]}, {Name: "stuck", Backend: stuck}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := statefile.Open(filepath.Join(t.TempDir(), "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Config{FS: files, ServerName: "TEST", Lookup: lookupTest, State: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(l) }()
+	defer func() {
+		close(stuck.free)
+		s.Close()
+		<-done
+		if err := files.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := log.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	whole := create{name: "f", access: 0x10003, share: 7, disposition: 3}
+	a := mount(t, l.Addr().String(), "stuck")
+	a.send(a.message(cmdSetInfo, setBody(a.mustCreate(whole), 1, 10, renameInfo("g", false))))
+	<-stuck.came
+	b := mount(t, l.Addr().String(), "data")
+	id := b.mustCreate(whole)
+	b.want(ntstatus.Success, cmdSetInfo, setBody(id, 1, 10, renameInfo("g", false)))
+	b.want(ntstatus.Success, cmdSetInfo, setBody(id, 1, 13, []byte{1}))
+}
