@@ -7,6 +7,7 @@ import (
 
 	"lwio/internal/account"
 	"lwio/internal/ntstatus"
+	"lwio/internal/shrink"
 )
 
 // lockQuota bounds the held and the waiting locks of an FS, and counts the waits.
@@ -185,8 +186,10 @@ func (k *openLocks) admitLocked(r Range, others int) error {
 	return nil
 }
 
-// uncountLocked undoes the counting of n locks.
+// uncountLocked undoes the counting of n locks, which are not in the table any more.
 func (k *openLocks) uncountLocked(n int) {
+	t := k.table
+	t.list, t.waiting = shrink.Slice(t.list), shrink.Slice(t.waiting)
 	k.count -= n
 	k.quota.all.Give(k.user, int64(n), account.Last)
 }

@@ -1,5 +1,10 @@
 package statefile
 
+import "lwio/internal/shrink"
+
+// group has the locations of the records of a group, by item.
+type group = shrink.Map[uint64, location]
+
 // location is the place of the put operation of a record.
 type location struct {
 	gen  uint32 // of the file
@@ -9,7 +14,7 @@ type location struct {
 
 // index has the location of each record.
 type index struct {
-	groups  map[uint64]map[uint64]location
+	groups  map[uint64]*group
 	records int
 	live    int64 // the sizes of all locations
 }
@@ -37,44 +42,54 @@ func (x *index) put(k Key, l location) {
 	items := x.groups[k.Group]
 	if items == nil {
 		if x.groups == nil {
-			x.groups = make(map[uint64]map[uint64]location)
+			x.groups = make(map[uint64]*group)
 		}
-		items = make(map[uint64]location, 1)
+		items = new(group)
 		x.groups[k.Group] = items
 	}
-	if old, ok := items[k.Item]; ok {
+	if old, ok := items.Get(k.Item); ok {
 		x.live -= int64(old.size)
 	} else {
 		x.records++
 	}
-	items[k.Item] = l
+	items.Set(k.Item, l)
 	x.live += int64(l.size)
 }
 
 func (x *index) remove(k Key) {
 	items := x.groups[k.Group]
-	old, ok := items[k.Item]
+	if items == nil {
+		return
+	}
+	old, ok := items.Get(k.Item)
 	if !ok {
 		return
 	}
 	x.live -= int64(old.size)
 	x.records--
-	if delete(items, k.Item); len(items) == 0 {
+	if items.Delete(k.Item); items.Len() == 0 {
 		delete(x.groups, k.Group)
 	}
 }
 
 func (x *index) drop(group uint64) {
 	items := x.groups[group]
-	for _, l := range items {
+	if items == nil {
+		return
+	}
+	for _, l := range items.All() {
 		x.live -= int64(l.size)
 	}
-	x.records -= len(items)
+	x.records -= items.Len()
 	delete(x.groups, group)
 }
 
 // holds reports whether the record k is at the place l.
 func (x *index) holds(k Key, l location) bool {
-	at, ok := x.groups[k.Group][k.Item]
+	items := x.groups[k.Group]
+	if items == nil {
+		return false
+	}
+	at, ok := items.Get(k.Item)
 	return ok && at == l
 }

@@ -27,12 +27,10 @@ type keptOpen struct {
 
 	mu     sync.Mutex
 	record openRecord
-	locks  map[vfs.Lock][]uint64 // the items of the held locks
-	last   uint64                // item of the last lock
+	locks  keptLocks
+	last   uint64 // item of the last lock
 	// over reports that no more is written: the open is closed, or the server stops.
-	over  bool
-	batch statefile.Batch
-	value []byte
+	over bool
 }
 
 // begin writes the record of an open, which has been made or restored.
@@ -46,25 +44,24 @@ func (k *keptOpen) begin(log *statefile.Log, id uint64, r openRecord) error {
 	if err := k.writeRecordLocked(log); err != nil {
 		return err
 	}
-	k.log, k.locks = log, make(map[vfs.Lock][]uint64)
+	k.log = log
 	return nil
 }
 
 // resume takes over the records of a restored open.
 func (k *keptOpen) resume(log *statefile.Log, id uint64, r openRecord, locks map[uint64]vfs.Lock) {
 	k.log, k.id, k.record, k.last = log, id, r, firstLockItem
-	k.locks = make(map[vfs.Lock][]uint64, len(locks))
 	for item, l := range locks {
-		k.locks[l] = append(k.locks[l], item)
+		k.locks.add(l, item)
 		k.last = max(k.last, item)
 	}
 }
 
 func (k *keptOpen) writeRecordLocked(log *statefile.Log) error {
-	k.value = k.record.appendTo(k.value[:0])
-	k.batch.Reset()
-	k.batch.Put(statefile.Key{Group: k.id, Item: openItem}, k.value)
-	return log.Apply(&k.batch)
+	c := newChanges()
+	defer c.free()
+	c.putRecord(k.id, &k.record)
+	return log.Apply(&c.batch)
 }
 
 // change changes the record of the open by f. If the record cannot be written it stays as it was.
@@ -96,18 +93,18 @@ func (k *keptOpen) lock(locks []vfs.Lock, q *smbwire.LockRequest) error {
 	if k.over {
 		return ntstatus.FileClosed
 	}
-	k.batch.Reset()
+	c := newChanges()
+	defer c.free()
 	for i, l := range locks {
-		k.value = appendLock(k.value[:0], l)
-		k.batch.Put(statefile.Key{Group: k.id, Item: k.last + uint64(i) + 1}, k.value)
+		c.putLock(k.id, k.last+uint64(i)+1, l)
 	}
-	k.putSequenceLocked(q)
-	if err := k.log.Apply(&k.batch); err != nil {
+	c.putSequence(k.id, q)
+	if err := k.log.Apply(&c.batch); err != nil {
 		return err
 	}
 	for _, l := range locks {
 		k.last++
-		k.locks[l] = append(k.locks[l], k.last)
+		k.locks.add(l, k.last)
 	}
 	return nil
 }
@@ -138,54 +135,28 @@ func (k *keptOpen) removeLocked(ranges []vfs.Range, q *smbwire.LockRequest) erro
 	if k.over {
 		return ntstatus.FileClosed
 	}
-	k.batch.Reset()
+	c := newChanges()
+	defer c.free()
 	var taken []vfs.Lock
 	var items []uint64
 	for _, r := range ranges {
-		l, item, ok := k.takeLocked(r)
+		l, item, ok := k.locks.take(r)
 		if !ok {
 			break
 		}
 		taken, items = append(taken, l), append(items, item)
-		k.batch.Delete(statefile.Key{Group: k.id, Item: item})
+		c.deleteLock(k.id, item)
 	}
 	if len(taken) == len(ranges) {
-		k.putSequenceLocked(q)
+		c.putSequence(k.id, q)
 	}
-	err := k.log.Apply(&k.batch)
+	err := k.log.Apply(&c.batch)
 	if err != nil {
 		for i, l := range taken {
-			k.locks[l] = append(k.locks[l], items[i])
+			k.locks.add(l, items[i])
 		}
 	}
 	return err
-}
-
-// takeLocked removes a lock with exactly that range, an exclusive one first, as vfs.Open.Unlock does.
-func (k *keptOpen) takeLocked(r vfs.Range) (l vfs.Lock, item uint64, ok bool) {
-	for _, exclusive := range []bool{true, false} {
-		l = vfs.Lock{Range: r, Exclusive: exclusive}
-		items := k.locks[l]
-		if len(items) == 0 {
-			continue
-		}
-		item = items[len(items)-1]
-		if len(items) == 1 {
-			delete(k.locks, l)
-		} else {
-			k.locks[l] = items[:len(items)-1]
-		}
-		return l, item, true
-	}
-	return vfs.Lock{}, 0, false
-}
-
-// putSequenceLocked adds the sequence of a request to the batch, if it has one.
-func (k *keptOpen) putSequenceLocked(q *smbwire.LockRequest) {
-	if bucket, number := q.Bucket(); bucket > 0 && bucket <= smbwire.LockBuckets {
-		k.value = append(k.value[:0], number)
-		k.batch.Put(statefile.Key{Group: k.id, Item: uint64(bucket)}, k.value)
-	}
 }
 
 // end removes the records of the open, which is being closed. A failed removal is repeated by the log. If the
@@ -199,15 +170,14 @@ func (k *keptOpen) end(deletes bool) (late bool, err error) {
 		return false, nil
 	}
 	locks := k.locks
-	k.over, k.locks = true, nil
+	k.over, k.locks = true, keptLocks{}
 	if deletes || k.record.deleting {
-		k.batch.Reset()
-		for _, items := range locks {
-			for _, item := range items {
-				k.batch.Delete(statefile.Key{Group: k.id, Item: item})
-			}
+		c := newChanges()
+		defer c.free()
+		for item := range locks.all() {
+			c.deleteLock(k.id, item)
 		}
-		if err := k.log.Apply(&k.batch); err == nil {
+		if err := k.log.Apply(&c.batch); err == nil {
 			return true, nil
 		}
 	}
