@@ -27,6 +27,9 @@ type OpenRequest struct {
 	// User is charged for the open and its locks (Config.MaxUserOpens), and has the rights that
 	// Share.Rights returns; "" is no user.
 	User string
+	// Creating, if set, is called before a file is made, with the record of the open; the Identity is
+	// not known yet. It is called with locks of the FS held, and must not use the FS.
+	Creating func(Record)
 }
 
 // maxRaces bounds the attempts of an open. An attempt fails if another process changes the name
@@ -194,6 +197,9 @@ func (c *creation) create() (*Open, Action, error) {
 		}
 	} else {
 		how := HandleMode{Read: true, Write: true, Append: appendOnly(o.granted)}
+		if c.req.Creating != nil {
+			c.req.Creating(o.record(nil))
+		}
 		o.handle, err = c.share.Backend.Create(c.path, how, readOnly)
 	}
 	switch {

@@ -3,6 +3,7 @@ package vfs
 import (
 	"bytes"
 	"errors"
+	"time"
 
 	"lwio/internal/account"
 	"lwio/internal/ntstatus"
@@ -29,10 +30,15 @@ func (o *Open) Record() (Record, error) {
 	if err != nil {
 		return Record{}, o.fail("identify", err)
 	}
+	return o.record(id), nil
+}
+
+// record describes the open of a file with that identity.
+func (o *Open) record(identity []byte) Record {
 	return Record{
-		Share: o.share.Name, Path: o.Path(), Identity: id,
+		Share: o.share.Name, Path: o.Path(), Identity: identity,
 		Granted: o.granted, ShareMode: o.shareMode, Options: o.options, Key: o.key,
-	}, nil
+	}
 }
 
 // RestoreRequest describes an open of an earlier process of this server, which is made again.
@@ -41,6 +47,9 @@ type RestoreRequest struct {
 	Record
 	// Other is another path that the file may have, if a rename was in progress when the process died.
 	Other string
+	// Begun is the time at which the creation of the file began, if it was in progress when the process
+	// died; the record has no Identity then. An empty file that is not older is that file.
+	Begun time.Time
 	// Owner and User as in OpenRequest.
 	Owner Owner
 	User  string
@@ -141,10 +150,10 @@ func (c *creation) reopen(req *RestoreRequest, path string) (*Open, error) {
 	case err != nil:
 		return nil, err
 	}
-	id, err := o.handle.Identity()
+	same, err := req.names(o.handle, info)
 	switch {
 	case err != nil:
-	case !bytes.Equal(id, req.Identity):
+	case !same:
 		err = errReplaced
 	case o.granted != req.Granted:
 		err = errNarrowed
@@ -160,6 +169,18 @@ func (c *creation) reopen(req *RestoreRequest, path string) (*Open, error) {
 		return nil, err
 	}
 	return o, nil
+}
+
+// clockTick bounds the time by which the time of a new file is behind the clock.
+const clockTick = 20 * time.Millisecond
+
+// names reports whether the request names a file.
+func (r *RestoreRequest) names(h Handle, info FileInfo) (bool, error) {
+	if !r.Begun.IsZero() {
+		return info.Size == 0 && info.Links == 1 && !info.Created.Before(r.Begun.Add(-clockTick)), nil
+	}
+	id, err := h.Identity()
+	return bytes.Equal(id, r.Identity), err
 }
 
 // restore gives the open locks that it held. No lock of the file conflicts with them: all were held

@@ -33,8 +33,8 @@ func partName(src tree, from string, info fs.FileInfo, base string) string {
 	return fmt.Sprintf(".lwio-%x.part", sum[:12])
 }
 
-// resume opens the destination of a copy that an earlier process may have begun. begin is the offset at which
-// the copy goes on: what is before it was written, and the last window of that is compared.
+// resume returns the offset at which a copy that an earlier process may have begun goes on. All bytes before
+// it were written, and the last window of them is compared.
 func (j *copyJob) resume(ctx context.Context, in source, part pendingPart) (begin int64, err error) {
 	have := part.Size()
 	begin = max(min(have, in.Size())-resumeWindow, 0) / chunkSize * chunkSize

@@ -63,21 +63,27 @@ func handleCreate(r *request, q smbwire.CreateRequest) ntstatus.Status {
 // createFile opens a file or directory. d is the durable open that the client asks for, or nil. A
 // directory is never one.
 func createFile(r *request, path string, q *smbwire.CreateRequest, d *durable) ntstatus.Status {
-	file, action, err := r.conn.srv.cfg.FS.Open(vfs.OpenRequest{
+	t, id := r.conn.srv.lineages, r.conn.srv.openIDs.Add(1)
+	req := vfs.OpenRequest{
 		Share: r.tree.share.Name, Path: path,
 		Access: vfs.Access(q.DesiredAccess), ShareMode: vfs.ShareMode(q.ShareAccess),
 		Disposition: vfs.Disposition(q.CreateDisposition), Options: vfs.Options(q.CreateOptions),
 		Attributes: q.FileAttributes, Owner: r.session.lineage, User: r.session.user,
-	})
+	}
+	if d != nil {
+		req.Creating = func(file vfs.Record) { t.announce(d, r.session, id, file) }
+		defer d.kept.dismiss(t.state)
+	}
+	file, action, err := r.conn.srv.cfg.FS.Open(req)
 	r.auditOpen(path, q, file, action, err)
 	if err != nil {
 		return statusOf(err)
 	}
 	info, err := file.Stat()
 	if err == nil {
-		o := &open{tree: r.tree, file: file, persistent: r.conn.srv.openIDs.Add(1)}
-		if d == nil || file.IsDir() || !r.conn.srv.lineages.grant(d, r.session, o, action) {
-			r.conn.srv.lineages.noteClose(file)
+		o := &open{tree: r.tree, file: file, persistent: id}
+		if d == nil || file.IsDir() || !t.grant(d, r.session, o, action) {
+			t.noteClose(file)
 		}
 		st := r.session.handles.add(o, o.persistent)
 		if st == ntstatus.Success {

@@ -16,10 +16,24 @@ func (t *lineages) keep(d *durable, s *Session) error {
 	if err != nil {
 		return err
 	}
-	return d.kept.begin(t.state, d.id, openRecord{
-		client: d.key.client, guid: d.key.guid, app: d.app.id, user: d.key.user, domain: s.domain, timeout: d.timeout, action: d.action,
+	return d.kept.begin(t.state, d.id, d.record(s, d.action, file))
+}
+
+// record returns the record of an open of a session.
+func (d *durable) record(s *Session, action vfs.Action, file vfs.Record) openRecord {
+	return openRecord{
+		client: d.key.client, guid: d.key.guid, app: d.app.id, user: d.key.user, domain: s.domain, timeout: d.timeout, action: action,
 		file: file,
-	})
+	}
+}
+
+// announce writes into the state that the file of a durable open is about to be made. If the process dies
+// between the creation and the record of the open, the next one knows that the file belongs to the open. If
+// it cannot be written, the record of the open cannot either, and grant reports that.
+func (t *lineages) announce(d *durable, s *Session, id uint64, file vfs.Record) {
+	if t.state != nil {
+		_ = d.kept.announce(t.state, id, d.record(s, vfs.Created, file))
+	}
 }
 
 // closed removes a durable open whose close begins, from the state first: the open keeps its locks up to

@@ -1,8 +1,10 @@
 package smbserver
 
 import (
+	"encoding/binary"
 	"iter"
 	"sync"
+	"time"
 
 	"lwio/internal/shrink"
 	"lwio/internal/smb/smbwire"
@@ -76,6 +78,12 @@ func (c *changes) free() { changesPool.Put(c) }
 func (c *changes) putRecord(open uint64, r *openRecord) {
 	c.value = r.appendTo(c.value[:0])
 	c.batch.Put(statefile.Key{Group: open, Item: openItem}, c.value)
+}
+
+// putCreating sets the time at which the creation of the file of an open began.
+func (c *changes) putCreating(open uint64, begun time.Time) {
+	c.value = binary.LittleEndian.AppendUint64(c.value[:0], uint64(begun.UnixNano()))
+	c.batch.Put(statefile.Key{Group: open, Item: creatingItem}, c.value)
 }
 
 // putLock adds the record of a lock.

@@ -2,6 +2,7 @@ package smbserver
 
 import (
 	"sync"
+	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
@@ -13,6 +14,7 @@ import (
 // smbwire.LockBuckets are lock sequences, and items above firstLockItem are locks.
 const (
 	openItem      = 0
+	creatingItem  = 1 << 9 // the time at which the creation of the file began: the record has no identity
 	firstLockItem = 1 << 10
 )
 
@@ -31,6 +33,32 @@ type keptOpen struct {
 	last   uint64 // item of the last lock
 	// over reports that no more is written: the open is closed, or the server stops.
 	over bool
+	// announced reports that the state has the record of a file that is being made.
+	announced bool
+}
+
+// announce writes the record of an open whose file is about to be made.
+func (k *keptOpen) announce(log *statefile.Log, id uint64, r openRecord) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.id, k.record = id, r
+	c := newChanges()
+	defer c.free()
+	c.putRecord(id, &k.record)
+	c.putCreating(id, time.Now())
+	err := log.Apply(&c.batch)
+	k.announced = err == nil
+	return err
+}
+
+// dismiss removes the record of announce, if the open was not made.
+func (k *keptOpen) dismiss(log *statefile.Log) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.announced {
+		_ = log.Drop(k.id) // a failed removal is repeated by the log
+		k.announced = false
+	}
 }
 
 // begin writes the record of an open, which has been made or restored.
@@ -61,7 +89,14 @@ func (k *keptOpen) writeRecordLocked(log *statefile.Log) error {
 	c := newChanges()
 	defer c.free()
 	c.putRecord(k.id, &k.record)
-	return log.Apply(&c.batch)
+	if k.announced {
+		c.batch.Delete(statefile.Key{Group: k.id, Item: creatingItem})
+	}
+	err := log.Apply(&c.batch)
+	if err == nil {
+		k.announced = false
+	}
+	return err
 }
 
 // change changes the record of the open by f. If the record cannot be written it stays as it was.

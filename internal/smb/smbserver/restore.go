@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"lwio/internal/account"
 	"lwio/internal/ntstatus"
@@ -20,7 +21,8 @@ import (
 type savedOpen struct {
 	id        uint64 // the persistent part of the FileId
 	record    openRecord
-	whole     bool // the record is there
+	whole     bool      // the record is there
+	begun     time.Time // the creation of the file, if the process died during it
 	locks     map[uint64]vfs.Lock
 	sequences [smbwire.LockBuckets]uint8
 }
@@ -38,6 +40,8 @@ func readState(log *statefile.Log) ([]*savedOpen, error) {
 		case k.Item == openItem:
 			s.record, err = decodeOpenRecord(value)
 			s.whole = true
+		case k.Item == creatingItem && len(value) == 8:
+			s.begun = time.Unix(0, int64(binary.LittleEndian.Uint64(value)))
 		case k.Item <= smbwire.LockBuckets && len(value) == 1 && value[0] < 16:
 			s.sequences[k.Item-1] = value[0] + 1
 		case k.Item > firstLockItem:
@@ -79,7 +83,9 @@ func (s *Server) restore() error {
 	r := restoring{srv: s, lineages: make(map[durableKey]*Lineage)}
 	for _, o := range saved {
 		if err := r.open(o); err != nil {
-			s.lineages.stale[o.id] = staleOpen{o.record.durableKey(), ntstatus.Of(err)}
+			if o.begun.IsZero() { // else the client does not know of the open
+				s.lineages.stale[o.id] = staleOpen{o.record.durableKey(), ntstatus.Of(err)}
+			}
 			s.cfg.Logger.Warn("smb: open not restored", "user", o.record.user, "share", o.record.file.Share, "path", o.record.file.Path, "err", err)
 			if err := s.cfg.State.Drop(o.id); err != nil { // it is repeated
 				s.cfg.Logger.Error("smb: state of an open that is not restored", "open", o.id, "err", err)
@@ -132,14 +138,17 @@ func (r *restoring) open(o *savedOpen) error {
 		return err
 	}
 	file, err := t.files.Restore(vfs.RestoreRequest{
-		Record: rec.file, Other: rec.other, Owner: l, User: rec.user, Locks: slices.Collect(maps.Values(o.locks)),
+		Record: rec.file, Other: rec.other, Begun: o.begun, Owner: l, User: rec.user, Locks: slices.Collect(maps.Values(o.locks)),
 	})
 	if err != nil {
 		return err
 	}
 	d := &durable{key: rec.durableKey(), app: instance{rec.app, rec.user}, timeout: min(rec.timeout, t.most), id: o.id, file: file, action: rec.action}
 	d.locks.last = o.sequences
-	d.kept.resume(r.srv.cfg.State, o.id, *rec, o.locks)
+	if err := r.keep(d, o); err != nil {
+		_ = file.Close() // vfs logs a failed delete
+		return err
+	}
 	if rec.unsynced {
 		d.syncFailed.set(ntstatus.UnexpectedIOError, nil)
 	}
@@ -151,6 +160,20 @@ func (r *restoring) open(o *savedOpen) error {
 		r.deleting = append(r.deleting, file)
 	}
 	return nil
+}
+
+// keep takes over the records of an open. A file that was being made gets its identity.
+func (r *restoring) keep(d *durable, o *savedOpen) (err error) {
+	log := r.srv.cfg.State
+	if o.begun.IsZero() {
+		d.kept.resume(log, o.id, o.record, o.locks)
+		return nil
+	}
+	if o.record.file, err = d.file.Record(); err != nil {
+		return err
+	}
+	d.kept.announced = true
+	return d.kept.begin(log, o.id, o.record)
 }
 
 // durableKey returns the key of the open of a record.

@@ -23,6 +23,8 @@ type restarts struct {
 	users       []string
 	rights      vfs.Rights
 	change      func(*Config)
+	wrap        func(vfs.Backend) vfs.Backend // of the next server; nil for none
+	copied      func()                        // called by die after the copy of the state; nil for none
 	stop        func()
 	server      *Server
 	log         *statefile.Log
@@ -41,9 +43,13 @@ func newRestarts(t testing.TB) (*restarts, *Server, string) {
 // start starts a server.
 func (r *restarts) start() (*Server, string) {
 	r.t.Helper()
-	backend, err := posix.OpenDir(r.data)
+	dir, err := posix.OpenDir(r.data)
 	if err != nil {
 		r.t.Fatal(err)
+	}
+	backend := vfs.Backend(dir)
+	if r.wrap != nil {
+		backend = r.wrap(dir)
 	}
 	r.files, err = vfs.New(vfs.Config{Shares: []vfs.Share{{Name: "data", Backend: backend, Rights: func(string) vfs.Rights { return r.rights }}}})
 	if err != nil {
@@ -107,6 +113,9 @@ func (r *restarts) die() {
 		if err != nil {
 			r.t.Fatal(err)
 		}
+	}
+	if r.copied != nil {
+		r.copied()
 	}
 	r.stop()
 }
@@ -489,4 +498,102 @@ func benchClient(b *testing.B, state bool) *raw {
 		c.want(ntstatus.Success, cmdEcho, []byte{4, 0, 0, 0})
 	}
 	return c
+}
+
+// heldCreate is a backend on which the creation of a file waits.
+type heldCreate struct {
+	vfs.Backend
+	made bool          // the file is there while the creation waits
+	came chan struct{} // receives when a creation waits
+	over chan struct{} // closed to end the wait
+}
+
+func (b heldCreate) Create(path string, how vfs.HandleMode, readOnly bool) (h vfs.Handle, err error) {
+	if b.made {
+		h, err = b.Backend.Create(path, how, readOnly)
+	}
+	b.came <- struct{}{}
+	<-b.over
+	if !b.made {
+		err = errors.New("the process has died")
+	}
+	return h, err
+}
+
+// A server that dies while it makes a file for a durable open gives the file to the CREATE when it is sent
+// again, as a new file, and to no other client. A file that others have made is not taken for it.
+//
+// Source: [MS-SMB2 3.3.5.9.10]
+func TestDeathDuringCreation(t *testing.T) {
+	for name, x := range map[string]struct {
+		made    bool
+		foreign string // the content of a file that others have made
+		want    ntstatus.Status
+	}{
+		"before the file":    {false, "", ntstatus.Success},
+		"after the file":     {true, "", ntstatus.Success},
+		"the file of others": {false, "theirs", ntstatus.ObjectNameCollision},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _, _ := newRestarts(t)
+			r.stop()
+			held := heldCreate{made: x.made, came: make(chan struct{}), over: make(chan struct{})}
+			r.wrap = func(b vfs.Backend) vfs.Backend {
+				held.Backend = b
+				return held
+			}
+			_, addr := r.start()
+			c := mount(t, addr, "data")
+			o := persistent(create{name: "f", access: 3, share: 7, disposition: 2}, 1, 0)
+			c.send(c.message(cmdCreate, o.body()))
+			<-held.came
+			r.copied = func() { close(held.over) }
+			r.die()
+			r.wrap, r.copied = nil, nil
+			if x.foreign != "" {
+				if err := os.WriteFile(filepath.Join(r.data, "f"), []byte(x.foreign), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s, addr := r.start()
+			restored := 0
+			if x.made {
+				restored = 1
+				mount(t, addr, "data").want(ntstatus.FileNotAvailable, cmdCreate, create{name: "f", access: 3, share: 7, disposition: 1}.body())
+			}
+			wantOrphans(t, s, restored)
+			r.wantState(restored, restored)
+			c = c.resume(addr)
+			c.send(replay(c.message(cmdCreate, o.body())))
+			got := c.recv()[0]
+			if got.status != x.want || got.status == ntstatus.Success && le.Uint32(got.body[4:]) != 2 {
+				t.Fatalf("the repeated CREATE: %v, want %v, as a new file", got.status, x.want)
+			}
+			wantOrphans(t, s, 0)
+			if x.want != ntstatus.Success {
+				r.wantState(0, 0)
+				return
+			}
+			r.wantState(1, 1)
+			_, addr = r.restart()
+			c = c.resume(addr)
+			c.want(ntstatus.Success, cmdClose, closeBody(c.mustReclaim([16]byte(got.body[64:80]), 1), 0))
+			r.wantState(0, 0)
+		})
+	}
+}
+
+// A CREATE that fails, or finds a file, leaves no record of a file that is being made.
+func TestFailedCreationLeavesNoState(t *testing.T) {
+	r, _, addr := newRestarts(t)
+	c := mount(t, addr, "data")
+	c.want(ntstatus.ObjectPathNotFound, cmdCreate, persistent(create{name: `none\f`, access: 3, share: 7, disposition: 2}, 1, 0).body())
+	r.wantState(0, 0)
+	o := create{name: "f", access: 3, share: 7, disposition: 3}
+	first := c.mustCreate(persistent(o, 2, 0))
+	c.mustCreate(persistent(o, 3, 0))
+	r.wantState(2, 2)
+	c.want(ntstatus.ObjectNameCollision, cmdCreate, persistent(create{name: "f", access: 3, share: 7, disposition: 2}, 4, 0).body())
+	c.want(ntstatus.Success, cmdClose, closeBody(first, 0))
+	r.wantState(1, 1)
 }
