@@ -134,14 +134,7 @@ func TestStaleConnectionIsReplaced(t *testing.T) {
 	_, err := db.Exec("CREATE TABLE t (n); INSERT INTO t VALUES (1)")
 	check(t, err)
 	link.Down()
-	for end := time.Now().Add(busyTime); ; time.Sleep(time.Millisecond) {
-		if st := s.Server.Stats(); st.SMBConnections+st.Suspended+st.Orphans+st.Files == 0 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("the server keeps the files")
-		}
-	}
+	awaitNoFiles(t, s)
 	link.Up()
 	if _, err := db.Exec("INSERT INTO t VALUES (2)"); !errors.Is(err, lwio.ErrStale) || !errors.Is(err, sqlite3.IOERR) {
 		t.Errorf("a stale connection: %v", err)
@@ -197,4 +190,44 @@ func TestBusyTimeout(t *testing.T) {
 	}()
 	check(t, tx.Commit())
 	check(t, <-done)
+}
+
+// A transaction whose connection the server has given up is not reported as done, and its journal rolls it back:
+// the next connection, of another client here, finds the rows of before, in a sound database.
+func TestTransactionOfAStaleConnectionIsRolledBack(t *testing.T) {
+	for _, transport := range transports {
+		t.Run(transport, func(t *testing.T) {
+			s, link := lwiotest.NewServer(t, &lwiotest.Config{DurableTimeout: 20 * time.Millisecond}), new(faultconn.Link)
+			_, files := client(t, s, transport, func(cfg *lwio.Config) {
+				cfg.DialContext, cfg.ReconnectTimeout = link.DialContext, busyTime
+			})
+			db := open(t, "db", files, "PRAGMA journal_mode = DELETE")
+			check(t, db.Exec("PRAGMA cache_size = 5; CREATE TABLE t (n INTEGER, d BLOB); "+many+"INSERT INTO t SELECT i, zeroblob(900) FROM many"))
+			check(t, db.Exec("BEGIN IMMEDIATE; UPDATE t SET n = n + 1, d = randomblob(900)")) // writes pages before the commit
+			link.Down()
+			awaitNoFiles(t, s)
+			link.Up()
+			if err := db.Exec("COMMIT"); !errors.Is(err, lwio.ErrStale) || !errors.Is(err, sqlite3.IOERR) {
+				t.Errorf("the commit: %v", err)
+			}
+			_, others := client(t, s, lwio.TransportSMB, nil)
+			other := open(t, "db", others, "PRAGMA journal_mode = DELETE")
+			mustQuery(t, other, "SELECT count(*), sum(n), sum(d = zeroblob(900)) FROM t", "600 180300 600")
+			mustQuery(t, other, "PRAGMA integrity_check", "ok")
+			check(t, other.Exec("UPDATE t SET n = 0"))
+		})
+	}
+}
+
+// awaitNoFiles waits until the server has closed the files of its clients.
+func awaitNoFiles(t *testing.T, s *lwiotest.Server) {
+	t.Helper()
+	for end := time.Now().Add(busyTime); ; time.Sleep(time.Millisecond) {
+		if st := s.Server.Stats(); st.SMBConnections+st.Suspended+st.Orphans+st.Files == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal("the server keeps the files")
+		}
+	}
 }
