@@ -18,9 +18,8 @@ import (
 
 // Open opens the database that an LWIO URL names, as
 // lwio://user:password@host:port/share/path/app.db?_pragma=busy_timeout(10000). Nil and the zero value of cfg
-// work. Parameters whose names begin with an underscore are those of package
-// github.com/ncruces/go-sqlite3/driver; cache, immutable, mode, nolock and psow are those of SQLite; the others
-// are those of lwio.ParseURL.
+// work. Parameters whose names begin with an underscore go to package github.com/ncruces/go-sqlite3/driver; cache,
+// immutable, mode, nolock and psow go to SQLite, and the others to lwio.ParseURL.
 //
 // The first connection to the database connects to the server. All connections of the DB share one Client, which
 // ends with the last of them after the DB is closed.
@@ -71,7 +70,7 @@ type Connector struct {
 
 // NewConnector returns a connector for the URL of a database, see [Open]. The DB that uses the connector closes it.
 //
-// Errors: those of lwio.ParseURL; an error for a URL without a path, and for a parameter vfs.
+// Errors: as lwio.ParseURL; an error for a URL without a path, and for a parameter vfs.
 func NewConnector(raw string, cfg *lwio.Config) (*Connector, error) {
 	base, query, _ := strings.Cut(raw, "?")
 	values, err := url.ParseQuery(query)

@@ -81,7 +81,7 @@ func (m *module) speedtest1(count, arguments int32) int32 {
 }
 
 // The program speedtest1 of SQLite makes the same transactions by each transport, and finds a sound database.
-func TestSpeedtest(t *testing.T) {
+func TestSpeedtestFindsASoundDatabase(t *testing.T) {
 	srv := lwiotest.NewServer(t, nil)
 	for _, transport := range transports {
 		t.Run(transport, func(t *testing.T) {
