@@ -52,9 +52,9 @@ func New(cfg Config) (*Server, error) {
 		FS: cfg.FS, ServerName: cfg.ServerName, Encryption: cfg.Encryption, Lookup: cfg.Lookup, Logger: cfg.Logger,
 		Kerberos: cfg.Kerberos, RequireKerberos: cfg.RequireKerberos,
 		MaxConnections: cfg.Limits.SMBConnections, MaxUserConnections: ofUser, AuthFailures: cfg.Limits.AuthFailures,
-		KeepAlive: cfg.KeepAlive, DurableTimeout: cfg.DurableTimeout, State: s.state, MaxOrphans: cfg.Limits.Orphans,
-		RequestRate: cfg.Limits.RequestRate, ByteRate: cfg.Limits.ByteRate, ByteBurst: cfg.Limits.ByteBurst, Memory: cfg.Limits.SMBMemory,
-		Known: s.engine.conns.known,
+		KeepAlive: cfg.KeepAlive, Memory: cfg.Limits.SMBMemory, Known: s.engine.conns.known,
+		Durable: smbserver.DurableConfig{Timeout: cfg.DurableTimeout, MaxOrphans: cfg.Limits.Orphans, State: s.state},
+		Rates:   smbserver.Rates{Requests: cfg.Limits.RequestRate, Bytes: cfg.Limits.ByteRate, Burst: cfg.Limits.ByteBurst},
 	}
 	if len(cfg.Providers) > 0 {
 		smb.Pipes = map[string]smbserver.PipeHandler{association.PipeName: pipe{s.engine.association}}
@@ -77,7 +77,7 @@ func (s *Server) newSMB(cfg smbserver.Config) (*smbserver.Server, error) {
 			return smb, err
 		}
 	}
-	cfg.State, cfg.DurableTimeout = nil, -1
+	cfg.Durable.State, cfg.Durable.Timeout = nil, -1
 	return smbserver.New(cfg)
 }
 

@@ -101,10 +101,6 @@ type Config struct {
 	// connects and opens of each connection. Defaults 64, 256, 16384. While no session is
 	// authenticated, two may authenticate at a time.
 	MaxSessions, MaxTrees, MaxOpens int
-	// MaxOrphans bounds the orphans: the durable opens whose clients have lost their connection. One
-	// user has at most three quarters of them. Above a bound the oldest opens of a lost connection
-	// are closed with it. Default 16384.
-	MaxOrphans int
 	// MaxWorkers bounds the messages of a connection that are served concurrently. Further ones are
 	// queued, up to 32 MiB; an ECHO and a CANCEL wait for none of them. Default 32.
 	MaxWorkers int
@@ -135,28 +131,17 @@ type Config struct {
 	// compared. A user that has logged on from an address before is not limited there by
 	// failures elsewhere or with other names. Default 10; negative for no limit.
 	AuthFailures int
-	// RequestRate bounds the requests per second of each user, on all connections and of
-	// all protocols that share Session.Limiter. Requests above the rate wait. Default: no
-	// bound.
-	RequestRate int
-	// ByteRate bounds the bytes per second that each user reads and writes, in the same
-	// way. ByteBurst bytes pass without a wait. Default: no bound, and the bytes of a tenth
-	// of a second.
-	ByteRate, ByteBurst int64
+	// Rates bound the traffic of each user. Default: no bounds.
+	Rates Rates
 	// RenewalTime is the time that a client has to authenticate again after the end of its ticket.
 	// Without that the session ends. Default 1 min.
 	RenewalTime time.Duration
-	// DurableTimeout bounds the time for which a durable open is kept for a client that has lost
-	// its connection. The client asks for a time, or gets 60 s if it does not. Default 5 min; negative
-	// for no durable opens.
-	DurableTimeout time.Duration
+	// Durable configures the durable opens.
+	Durable DurableConfig
 	// KeepAlive is the time after which TCP ends the connection of a client that does not respond: to
 	// probes of an idle connection, or to data. A client that takes no data for that time counts too.
 	// Default 10 s, at least 1 s; negative for no check.
 	KeepAlive time.Duration
-	// State keeps the durable opens, so that the next process gives them back to their clients. It
-	// belongs to the caller, which closes it after the server. Nil: they end with the process.
-	State *statefile.Log
 	// StallTimeout bounds the time from the first byte of a message to its last, and the
 	// time in which the client takes a response, for each MiB begun. Default 30 s.
 	StallTimeout time.Duration
@@ -164,65 +149,59 @@ type Config struct {
 	Logger *slog.Logger
 }
 
+// Rates bound the traffic of a user, on all connections and of all protocols that share
+// Session.Limiter. Requests above a rate wait. 0 is no bound.
+type Rates struct {
+	// Requests is in requests per second.
+	Requests int
+	// Bytes is in bytes per second that are read and written. Burst bytes pass without a wait.
+	// Default of Burst: the bytes of a tenth of a second.
+	Bytes, Burst int64
+}
+
+// DurableConfig configures the durable opens: those that the server keeps for clients that have lost
+// their connection.
+type DurableConfig struct {
+	// Timeout bounds the time for which an open is kept. The client asks for a time, or gets 60 s if
+	// it does not. Default 5 min; negative for no durable opens.
+	Timeout time.Duration
+	// MaxOrphans bounds the orphans: the durable opens whose clients have lost their connection. One
+	// user has at most three quarters of them. Above a bound the oldest opens of a lost connection
+	// are closed with it. Default 16384.
+	MaxOrphans int
+	// State keeps the opens, so that the next process gives them back to their clients. It belongs to
+	// the caller, which closes it after the server. Nil: they end with the process.
+	State *statefile.Log
+}
+
+// withDefaults returns a copy with all defaults filled in.
+func (c DurableConfig) withDefaults() DurableConfig {
+	setDefault(&c.MaxOrphans, DefaultMaxOrphans)
+	if c.Timeout == 0 {
+		c.Timeout = DefaultDurableTimeout
+	}
+	return c
+}
+
+// setDefault sets a field that is not positive.
+func setDefault[T int | int64 | time.Duration](field *T, value T) {
+	if *field <= 0 {
+		*field = value
+	}
+}
+
 // withDefaults returns a copy with all defaults filled in.
 func (c Config) withDefaults() Config {
-	for _, d := range []struct {
-		field *int
-		value int
-	}{
-		{&c.MaxConnections, DefaultMaxConnections},
-		{&c.MaxSessions, DefaultMaxSessions},
-		{&c.MaxTrees, DefaultMaxTrees},
-		{&c.MaxOpens, DefaultMaxOpens},
-		{&c.MaxOrphans, DefaultMaxOrphans},
-		{&c.MaxWorkers, DefaultMaxWorkers},
-		{&c.MaxWaits, DefaultMaxWaits},
-		{&c.MaxCredits, DefaultMaxCredits},
-		{&c.MaxTransferSize, DefaultMaxTransferSize},
-	} {
-		if *d.field <= 0 {
-			*d.field = d.value
-		}
-	}
-	if c.Known == nil {
-		c.Known = evict.NewKnown()
-	}
-	if c.MaxUserConnections <= 0 {
-		c.MaxUserConnections = c.MaxConnections - c.MaxConnections/64
-	}
-	c.MaxWorkers = max(c.MaxWorkers, 2)
-	c.MaxCredits = min(max(c.MaxCredits, minCredits), maxCredits)
-	c.MaxTransferSize = min(max(c.MaxTransferSize, minTransferSize), maxTransferSize)
-	if c.Memory <= 0 {
-		c.Memory = DefaultMemory
-	}
-	c.Memory = max(c.Memory, minMessages*int64(c.MaxTransferSize+transferSlack))
+	c.limitDefaults()
+	c.timeDefaults()
+	c.Durable = c.Durable.withDefaults()
 	named := make(map[string]PipeHandler, len(c.Pipes))
 	for name, h := range c.Pipes {
 		named[strings.ToLower(name)] = h
 	}
 	c.Pipes = named
-	for _, d := range []struct {
-		field *time.Duration
-		value time.Duration
-	}{
-		{&c.AuthTimeout, DefaultAuthTimeout},
-		{&c.RenewalTime, DefaultRenewalTime},
-		{&c.StallTimeout, DefaultStallTimeout},
-		{&c.FailureDelay, DefaultFailureDelay},
-	} {
-		if *d.field <= 0 {
-			*d.field = d.value
-		}
-	}
-	if c.KeepAlive == 0 {
-		c.KeepAlive = DefaultKeepAlive
-	}
-	if c.DurableTimeout == 0 {
-		c.DurableTimeout = DefaultDurableTimeout
-	}
-	if c.AuthFailures == 0 {
-		c.AuthFailures = DefaultAuthFailures
+	if c.Known == nil {
+		c.Known = evict.NewKnown()
 	}
 	if c.ServerName == "" {
 		c.ServerName = "LWIO"
@@ -234,6 +213,38 @@ func (c Config) withDefaults() Config {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c
+}
+
+// limitDefaults fills in the numbers and sizes, and clamps them.
+func (c *Config) limitDefaults() {
+	setDefault(&c.MaxConnections, DefaultMaxConnections)
+	setDefault(&c.MaxUserConnections, c.MaxConnections-c.MaxConnections/64)
+	setDefault(&c.MaxSessions, DefaultMaxSessions)
+	setDefault(&c.MaxTrees, DefaultMaxTrees)
+	setDefault(&c.MaxOpens, DefaultMaxOpens)
+	setDefault(&c.MaxWorkers, DefaultMaxWorkers)
+	c.MaxWorkers = max(c.MaxWorkers, 2)
+	setDefault(&c.MaxWaits, DefaultMaxWaits)
+	setDefault(&c.MaxCredits, DefaultMaxCredits)
+	c.MaxCredits = min(max(c.MaxCredits, minCredits), maxCredits)
+	setDefault(&c.MaxTransferSize, DefaultMaxTransferSize)
+	c.MaxTransferSize = min(max(c.MaxTransferSize, minTransferSize), maxTransferSize)
+	setDefault(&c.Memory, DefaultMemory)
+	c.Memory = max(c.Memory, minMessages*int64(c.MaxTransferSize+transferSlack))
+	if c.AuthFailures == 0 {
+		c.AuthFailures = DefaultAuthFailures
+	}
+}
+
+// timeDefaults fills in the times.
+func (c *Config) timeDefaults() {
+	setDefault(&c.AuthTimeout, DefaultAuthTimeout)
+	setDefault(&c.RenewalTime, DefaultRenewalTime)
+	setDefault(&c.StallTimeout, DefaultStallTimeout)
+	setDefault(&c.FailureDelay, DefaultFailureDelay)
+	if c.KeepAlive == 0 {
+		c.KeepAlive = DefaultKeepAlive
+	}
 }
 
 // acceptor returns the configuration of the authentication of a session.

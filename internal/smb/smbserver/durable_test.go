@@ -170,7 +170,7 @@ func TestPersistentHandleIsGranted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, addr, _ := testServer(t, func(c *Config) {
 				if x.off {
-					c.DurableTimeout = -1
+					c.Durable.Timeout = -1
 				}
 			})
 			c := dial(t, addr)
@@ -246,7 +246,7 @@ func TestLostConnectionKeepsPersistentHandle(t *testing.T) {
 //
 // Source: [OP-56]
 func TestTooManyOrphansAreClosed(t *testing.T) {
-	s, addr, _ := testServer(t, func(c *Config) { c.MaxOrphans = 400 })
+	s, addr, _ := testServer(t, func(c *Config) { c.Durable.MaxOrphans = 400 })
 	const opens = 1000
 	c := mount(t, addr, "data")
 	var ids [][16]byte

@@ -144,7 +144,7 @@ func TestConnectionsSessionsTreesAndOpensAreBounded(t *testing.T) {
 // A user above its rate waits on all connections; others do not, and the end of the
 // connection ends the wait.
 func TestRequestsAboveTheRateWait(t *testing.T) {
-	s, addr, _ := testServer(t, func(c *Config) { c.RequestRate = 1000 })
+	s, addr, _ := testServer(t, func(c *Config) { c.Rates.Requests = 1000 })
 	good := dial(t, addr)
 	good.mustNegotiate(0x0311)
 	good.mustSetup("bob", testPassword)

@@ -79,7 +79,7 @@ func TestStuckRenameDelaysNoOtherFileSystem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Config{FS: files, ServerName: "TEST", Lookup: lookupTest, State: log})
+	s, err := New(Config{FS: files, ServerName: "TEST", Lookup: lookupTest, Durable: DurableConfig{State: log}})
 	if err != nil {
 		t.Fatal(err)
 	}

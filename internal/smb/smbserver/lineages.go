@@ -62,8 +62,8 @@ const (
 
 func newLineages(cfg *Config, memory *account.Sum) *lineages {
 	return &lineages{
-		most: cfg.DurableTimeout, renewal: cfg.RenewalTime, files: cfg.FS, log: cfg.Logger, memory: memory,
-		orphans: account.NewSum(int64(cfg.MaxOrphans), 0), state: cfg.State, stale: make(map[uint64]staleOpen),
+		most: cfg.Durable.Timeout, renewal: cfg.RenewalTime, files: cfg.FS, log: cfg.Logger, memory: memory,
+		orphans: account.NewSum(int64(cfg.Durable.MaxOrphans), 0), state: cfg.Durable.State, stale: make(map[uint64]staleOpen),
 		all: make(map[*Lineage]struct{}), byName: make(map[uint64]*Lineage),
 		opens: make(map[uint64]*durable), byGUID: make(map[durableKey]*durable),
 		instances: make(map[instance]map[*durable]struct{}),

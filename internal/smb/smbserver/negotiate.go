@@ -49,7 +49,7 @@ func newAgreement(cfg *Config, dialect uint16, alg algorithms) agreement {
 	if alg.cipher != smbauth.NoCipher && dialect < smbwire.Dialect311 {
 		a.caps |= smbwire.CapEncryption
 	}
-	if a.durable = dialect >= smbwire.Dialect300 && cfg.DurableTimeout >= 0; a.durable {
+	if a.durable = dialect >= smbwire.Dialect300 && cfg.Durable.Timeout >= 0; a.durable {
 		a.caps |= smbwire.CapPersistentHandles
 	}
 	return a

@@ -75,7 +75,7 @@ var (
 // after the loss of a connection. Opens that cannot be restored are removed from the state, and a
 // client that asks for one gets the reason as a status.
 func (s *Server) restore() error {
-	saved, err := readState(s.cfg.State)
+	saved, err := readState(s.cfg.Durable.State)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *Server) restore() error {
 				s.lineages.stale[o.id] = staleOpen{o.record.durableKey(), ntstatus.Of(err)}
 			}
 			s.cfg.Logger.Warn("smb: open not restored", "user", o.record.user, "share", o.record.file.Share, "path", o.record.file.Path, "err", err)
-			if err := s.cfg.State.Drop(o.id); err != nil { // it is repeated
+			if err := s.cfg.Durable.State.Drop(o.id); err != nil { // it is repeated
 				s.cfg.Logger.Error("smb: state of an open that is not restored", "open", o.id, "err", err)
 			}
 			continue
@@ -97,8 +97,8 @@ func (s *Server) restore() error {
 	}
 	r.finish()
 	s.lineages.restored = r.restored
-	if len(saved) > 0 || s.cfg.State.Rebooted() {
-		s.cfg.Logger.Info("smb: state restored", "opens", r.restored, "locks", r.locks, "lost", len(saved)-r.restored, "rebooted", s.cfg.State.Rebooted())
+	if len(saved) > 0 || s.cfg.Durable.State.Rebooted() {
+		s.cfg.Logger.Info("smb: state restored", "opens", r.restored, "locks", r.locks, "lost", len(saved)-r.restored, "rebooted", s.cfg.Durable.State.Rebooted())
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func (r *restoring) open(o *savedOpen) error {
 
 // keep takes over the records of an open. A file that was being made gets its identity.
 func (r *restoring) keep(d *durable, o *savedOpen) (err error) {
-	log := r.srv.cfg.State
+	log := r.srv.cfg.Durable.State
 	if o.begun.IsZero() {
 		d.kept.resume(log, o.id, o.record, o.locks)
 		return nil

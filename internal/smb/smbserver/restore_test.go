@@ -58,7 +58,7 @@ func (r *restarts) start() (*Server, string) {
 	if r.log, err = statefile.Open(r.state); err != nil {
 		r.t.Fatal(err)
 	}
-	cfg := Config{FS: r.files, ServerName: "TEST", Lookup: r.lookup, State: r.log}
+	cfg := Config{FS: r.files, ServerName: "TEST", Lookup: r.lookup, Durable: DurableConfig{State: r.log}}
 	if r.change != nil {
 		r.change(&cfg)
 	}
@@ -251,7 +251,7 @@ func TestStaleOpenIsNotRestored(t *testing.T) {
 			}
 		}, ntstatus.FileInvalid},
 		"rights":         {func(_ *testing.T, r *restarts) { r.rights = vfs.ReadOnly }, ntstatus.AccessDenied},
-		"no durable one": {func(_ *testing.T, r *restarts) { r.change = func(c *Config) { c.DurableTimeout = -1 } }, ntstatus.ObjectNameNotFound},
+		"no durable one": {func(_ *testing.T, r *restarts) { r.change = func(c *Config) { c.Durable.Timeout = -1 } }, ntstatus.ObjectNameNotFound},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, _, addr := newRestarts(t)
@@ -490,7 +490,7 @@ func benchClient(b *testing.B, state bool) *raw {
 	r, _, addr := newRestarts(b)
 	if !state {
 		r.stop()
-		r.change = func(c *Config) { c.State = nil }
+		r.change = func(c *Config) { c.Durable.State = nil }
 		_, addr = r.start()
 	}
 	c := mount(b, addr, "data")

@@ -115,7 +115,7 @@ func New(cfg Config) (*Server, error) {
 		sessions:  make(map[uint64]*Session),
 		limiters:  make(map[string]*ratelimit.Limiter),
 	}
-	if cfg.State != nil {
+	if cfg.Durable.State != nil {
 		if err := s.restore(); err != nil {
 			return nil, errors.Join(fmt.Errorf("smbserver: new: %w", err), s.Close())
 		}
@@ -338,14 +338,14 @@ func (s *Server) removeSession(ss *Session) {
 
 // limiterOf returns the limiter that all sessions of a user share, nil for no bound.
 func (s *Server) limiterOf(user string) *ratelimit.Limiter {
-	if s.cfg.RequestRate <= 0 && s.cfg.ByteRate <= 0 {
+	if s.cfg.Rates.Requests <= 0 && s.cfg.Rates.Bytes <= 0 {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.limiters[user]
 	if l == nil {
-		l = ratelimit.NewLimiter(max(s.cfg.RequestRate, 0), max(s.cfg.ByteRate, 0), s.cfg.ByteBurst)
+		l = ratelimit.NewLimiter(max(s.cfg.Rates.Requests, 0), max(s.cfg.Rates.Bytes, 0), s.cfg.Rates.Burst)
 		s.limiters[user] = l
 	}
 	return l

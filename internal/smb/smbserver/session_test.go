@@ -42,7 +42,7 @@ func TestEachDialectNegotiatesAndLogsOn(t *testing.T) {
 //
 // Source: [MS-SMB2 3.3.5.5.3]
 func TestSpellingsOfAUserAreOneUser(t *testing.T) {
-	s, addr, _ := testServer(t, func(c *Config) { c.ByteRate = 1 << 30 })
+	s, addr, _ := testServer(t, func(c *Config) { c.Rates.Bytes = 1 << 30 })
 	var first *Session
 	for _, spelling := range []string{"boss", "BOSS", "Boss", "bo\u017fs"} {
 		c := dial(t, addr)
