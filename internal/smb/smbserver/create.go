@@ -71,8 +71,8 @@ func createFile(r *request, path string, q *smbwire.CreateRequest, d *durable) n
 		Attributes: q.FileAttributes, Owner: r.session.lineage, User: r.session.user,
 	}
 	if d != nil {
-		req.Creating = func(file vfs.Record) { t.announce(d, r.session, id, file) }
-		defer d.kept.dismiss(t.state)
+		req.Creating = func(file vfs.Record) { t.kept.announce(d, r.session, id, file) }
+		defer d.kept.dismiss(t.kept.state)
 	}
 	file, action, err := r.conn.srv.cfg.FS.Open(req)
 	r.auditOpen(path, q, file, action, err)
@@ -83,7 +83,7 @@ func createFile(r *request, path string, q *smbwire.CreateRequest, d *durable) n
 	if err == nil {
 		o := &open{tree: r.tree, file: file, persistent: id}
 		if d == nil || file.IsDir() || !t.grant(d, r.session, o, action) {
-			t.noteClose(file)
+			t.kept.noteClose(file)
 		}
 		st := r.session.handles.add(o, o.persistent)
 		if st == ntstatus.Success {

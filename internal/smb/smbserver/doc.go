@@ -8,7 +8,8 @@
 //   - A [Lineage] is a chain of sessions of one client. It is the owner of their opens in vfs, by
 //     which LWIO finds and checks them. Its durable opens, persistent handles of the protocol,
 //     outlive the connection as orphans, until a session of the client continues the lineage and
-//     reclaims them, or their time ends (lineages.go, durables.go, createdurable.go).
+//     reclaims them, or their time ends (lineages.go, durables.go, createdurable.go). keptFiles and
+//     keptOpen write them into the state, from which the next process restores them (restore.go).
 //   - The server speaks dialects 2.0.2 to 3.1.1. Every message of a session is signed, or
 //     encrypted if the client or the configuration asks for that (encryption.go). The
 //     server refuses oplocks and leases, other durable handles, and several channels to a session,
@@ -66,9 +67,10 @@
 // # Locks
 //
 // Mutexes are taken in this order: workers.turn, sessionTable.mu, Server.mu; and watch.beginning,
-// the mutexes of vfs, watch.mu; and lineages.mu, the mutexes of vfs. The mutexes of
-// other components are leaves. No mutex is held during file I/O. Exception: if the
-// connection is lost, its sessions are torn down with workers.turn held.
+// the mutexes of vfs, watch.mu; and those of keptFiles.naming, lineages.mu, the mutexes of vfs. The mutexes of
+// other components are leaves. No mutex is held during file I/O. Exceptions: if the
+// connection is lost, its sessions are torn down with workers.turn held; a file whose durable opens
+// are kept is renamed with a mutex of keptFiles.naming held.
 //
 // Source: [MS-SMB2 3.3]
 package smbserver

@@ -56,20 +56,44 @@ func (t *lineages) grant(d *durable, s *Session, o *open, action vfs.Action) boo
 	t.addInstanceLocked(d)
 	t.mu.Unlock()
 	o.durable = d
-	if err := t.keep(d, s); err != nil {
+	if err := t.kept.add(d, s); err != nil {
 		t.remove(d)
 		o.durable = nil
-		if !t.failing.Swap(true) {
-			t.log.Error("smb: open files are not kept: the state cannot be written", "path", d.file.Path(), "err", err)
-		}
 		return false
 	}
-	t.failing.Store(false)
 	t.mu.Lock()
 	s.lineage.lasting = true
 	t.mu.Unlock()
 	o.file.OnRevoke(func() { t.closed(d) })
 	return true
+}
+
+// closed removes a durable open whose close begins, from the state first.
+func (t *lineages) closed(d *durable) {
+	if late := t.kept.remove(d); late {
+		t.ending.Go(func() { t.kept.drop(d) })
+	}
+	t.remove(d)
+}
+
+// ofFile returns the durable opens of the file of an open.
+func (t *lineages) ofFile(f *vfs.Open) (list []*durable) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, d := range t.opens {
+		if d.file.Node() == f.Node() {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// park leaves a durable open to the next process: its records stay, and its close deletes nothing.
+// Without a state it does nothing.
+func (t *lineages) park(d *durable) {
+	if d.kept.leave() {
+		t.files.Detach(d.file)
+	}
 }
 
 // remove removes a durable open.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"lwio/internal/account"
-	"lwio/internal/statefile"
 	"lwio/vfs"
 )
 
@@ -24,10 +23,8 @@ type lineages struct {
 	memory   *account.Sum // of suspended lineages
 	orphans  *account.Sum
 	count    lineageCounts
-	ending   sync.WaitGroup       // timers that close something
-	state    *statefile.Log       // nil if the opens end with the process
-	naming   sync.Map             // of *sync.Mutex by device: serialise the changes of names in state
-	failing  atomic.Bool          // the last durable open could not be recorded
+	ending   sync.WaitGroup // timers that close something
+	kept     keptFiles
 	restored int                  // opens of an earlier process; fixed before the first connection
 	stale    map[uint64]staleOpen // by persistent id; fixed before the first connection
 
@@ -61,13 +58,15 @@ const (
 )
 
 func newLineages(cfg *Config, memory *account.Sum) *lineages {
-	return &lineages{
+	t := &lineages{
 		most: cfg.Durable.Timeout, renewal: cfg.RenewalTime, files: cfg.FS, log: cfg.Logger, memory: memory,
-		orphans: account.NewSum(int64(cfg.Durable.MaxOrphans), 0), state: cfg.Durable.State, stale: make(map[uint64]staleOpen),
+		orphans: account.NewSum(int64(cfg.Durable.MaxOrphans), 0), stale: make(map[uint64]staleOpen),
 		all: make(map[*Lineage]struct{}), byName: make(map[uint64]*Lineage),
 		opens: make(map[uint64]*durable), byGUID: make(map[durableKey]*durable),
 		instances: make(map[instance]map[*durable]struct{}),
 	}
+	t.kept.state, t.kept.log, t.kept.of = cfg.Durable.State, cfg.Logger, t.ofFile
+	return t
 }
 
 // enabled reports whether the server grants durable opens.
@@ -248,7 +247,7 @@ func (t *lineages) addTo(st *Stats) {
 	st.Suspended, st.Orphans = int(t.count.suspended.Load()), int(t.orphans.Held())
 	st.Resumed, st.Reclaimed = t.count.resumed.Load(), t.count.reclaimed.Load()
 	st.Restored, st.NotRestored = t.restored, len(t.stale)
-	st.StateFailing = t.failing.Load()
+	st.StateFailing = t.kept.failing.Load()
 	st.Expired, st.OrphansRefused = t.count.expired.Load(), t.count.refused.Load()
 }
 

@@ -45,7 +45,7 @@ func handleFlush(r *request, q smbwire.FlushRequest) ntstatus.Status {
 		return st
 	}
 	if o.file != nil {
-		if st := r.conn.srv.lineages.flush(o, r.session); st != ntstatus.Success {
+		if st := r.conn.srv.lineages.kept.flush(o, r.session); st != ntstatus.Success {
 			return st
 		}
 	}

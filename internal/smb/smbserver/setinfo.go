@@ -33,7 +33,7 @@ func handleSetInfo(r *request, q smbwire.SetInfoRequest) ntstatus.Status {
 		if r.conn.audited() {
 			path = o.file.Path()
 		}
-		st = setFile(r.conn.srv.lineages, o, smbwire.FileClass(q.Class), q.Data)
+		st = setFile(&r.conn.srv.lineages.kept, o, smbwire.FileClass(q.Class), q.Data)
 		r.auditChange(o.file, path, smbwire.FileClass(q.Class), st)
 	case q.InfoType >= smbwire.InfoFile && q.InfoType <= smbwire.InfoQuota:
 		return ntstatus.NotSupported
@@ -49,21 +49,21 @@ func handleSetInfo(r *request, q smbwire.SetInfoRequest) ntstatus.Status {
 // setFile changes the information of a class about a file.
 //
 // Source: [MS-SMB2 3.3.5.21.1], [MS-FSCC 2.4]
-func setFile(t *lineages, o *open, class smbwire.FileClass, data []byte) ntstatus.Status {
+func setFile(k *keptFiles, o *open, class smbwire.FileClass, data []byte) ntstatus.Status {
 	f := o.file
 	var err error
 	switch class {
 	case smbwire.ClassBasic:
 		err = setBasic(f, data)
 	case smbwire.ClassRename, smbwire.ClassRenameEx:
-		err = rename(t, f, class, data)
+		err = rename(k, f, class, data)
 	case smbwire.ClassDisposition:
 		var i smbwire.DispositionInfo
 		if i, err = smbwire.DecodeDispositionInfo(data); err == nil {
-			err = t.setDeleting(f, bool(i))
+			err = k.setDeleting(f, bool(i))
 		}
 	case smbwire.ClassDispositionEx:
-		err = setDisposition(t, f, data)
+		err = setDisposition(k, f, data)
 	case smbwire.ClassAllocation:
 		err = setAllocation(f, data)
 	case smbwire.ClassEndOfFile:
@@ -123,7 +123,7 @@ func setBasic(f *vfs.Open, data []byte) error {
 // rename moves a file within its share.
 //
 // Source: [MS-FSCC 2.4.42.2], [MS-FSCC 2.4.43]
-func rename(t *lineages, f *vfs.Open, class smbwire.FileClass, data []byte) error {
+func rename(k *keptFiles, f *vfs.Open, class smbwire.FileClass, data []byte) error {
 	i, err := smbwire.DecodeRenameInfo(data)
 	if err != nil {
 		return err
@@ -147,13 +147,13 @@ func rename(t *lineages, f *vfs.Open, class smbwire.FileClass, data []byte) erro
 	case !ok || path == "":
 		return ntstatus.ObjectNameInvalid
 	}
-	return t.rename(f, path, replace)
+	return k.rename(f, path, replace)
 }
 
 // setDisposition sets or clears the deletion of a file on close, in the newer form.
 //
 // Source: [MS-FSCC 2.4.12]
-func setDisposition(t *lineages, f *vfs.Open, data []byte) error {
+func setDisposition(k *keptFiles, f *vfs.Open, data []byte) error {
 	i, err := smbwire.DecodeUint32Info(data)
 	if err != nil {
 		return err
@@ -161,7 +161,7 @@ func setDisposition(t *lineages, f *vfs.Open, data []byte) error {
 	if uint32(i)&^smbwire.DispositionDelete != 0 {
 		return ntstatus.NotSupported
 	}
-	return t.setDeleting(f, uint32(i)&smbwire.DispositionDelete != 0)
+	return k.setDeleting(f, uint32(i)&smbwire.DispositionDelete != 0)
 }
 
 // setSize sets the length of a file.

@@ -41,7 +41,7 @@ func (e *syncError) set(st ntstatus.Status, s *Session) {
 // flush puts the written data of an open on the disk.
 //
 // Source: [MS-SMB2 3.3.5.11], [OP-92f]
-func (t *lineages) flush(o *open, s *Session) ntstatus.Status {
+func (k *keptFiles) flush(o *open, s *Session) ntstatus.Status {
 	d := o.durable
 	if d != nil {
 		if st := d.syncFailed.due(s); st != ntstatus.Success {
@@ -54,9 +54,9 @@ func (t *lineages) flush(o *open, s *Session) ntstatus.Status {
 		if d != nil {
 			d.syncFailed.set(st, s)
 		}
-		t.syncFails(o.file)
+		k.syncFails(o.file)
 	case d != nil && st == ntstatus.Success:
-		t.setUnsynced(d, false)
+		k.setUnsynced(d, false)
 	}
 	return st
 }
@@ -68,20 +68,20 @@ func ofDisk(st ntstatus.Status) bool {
 
 // syncFails notes a failure for all durable opens of a file. The system reports it to each of them, but not to
 // those that the next process makes of their records.
-func (t *lineages) syncFails(f *vfs.Open) {
-	if t.state == nil {
+func (k *keptFiles) syncFails(f *vfs.Open) {
+	if k.state == nil {
 		return
 	}
-	for _, d := range t.keptOf(f) {
+	for _, d := range k.of(f) {
 		if d.file.Granted()&(vfs.WriteData|vfs.AppendData) != 0 {
-			t.setUnsynced(d, true)
+			k.setUnsynced(d, true)
 		}
 	}
 }
 
 // setUnsynced notes in the state whether written data of an open may be lost, and its client may not know it.
-func (t *lineages) setUnsynced(d *durable, on bool) {
+func (k *keptFiles) setUnsynced(d *durable, on bool) {
 	if err := d.kept.change(func(r *openRecord) { r.unsynced = on }); err != nil {
-		t.log.Error("smb: state of a failed sync", slog.Uint64("open", d.id), slog.Any("err", err))
+		k.log.Error("smb: state of a failed sync", slog.Uint64("open", d.id), slog.Any("err", err))
 	}
 }
