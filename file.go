@@ -55,8 +55,9 @@ func (f *File) ReadAt(p []byte, off int64) (int, error) {
 // The server can write to p by RDMA until the call returns. It can write to part of a Buffer
 // for longer, see [Buffer.Busy].
 //
-// Errors: io.EOF; otherwise *Error: the error of ctx, the status of the server, fs.ErrClosed
-// for a closed file, net.ErrClosed (wrapped) after the end of the SMB session.
+// Errors: io.EOF; otherwise *Error: the error of ctx, the status of the server, fs.ErrClosed for a
+// closed file, ErrStale for one that the server does not keep, net.ErrClosed (wrapped) for a client
+// whose SMB session is lost for good.
 //
 // Source: [LWIO §Read], [OP-113]
 func (f *File) ReadAtContext(ctx context.Context, p []byte, off int64) (int, error) {
@@ -82,7 +83,8 @@ func (f *File) WriteAt(p []byte, off int64) (int, error) {
 //
 // Errors: *Error: ErrUncertain together with the cause if the answer did not come and cannot be
 // asked for; the status of the server, such as syscall.ENOSPC; fs.ErrClosed for a closed file;
-// net.ErrClosed (wrapped) after the end of the SMB session.
+// ErrStale for one that the server does not keep; net.ErrClosed (wrapped) for a client whose SMB session
+// is lost for good.
 //
 // Source: [LWIO §Write], [OP-112], [OP-113]
 func (f *File) WriteAtContext(ctx context.Context, p []byte, off int64) (int, error) {

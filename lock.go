@@ -40,8 +40,8 @@ const (
 // it grants the lock can still finish, so programs should lock before they read, too. The lock
 // does not protect the size of the file.
 //
-// The lock belongs to the File and its SMB session. It stays when an RDMA connection breaks. It
-// ends with Unlock, with Close, and with the SMB session.
+// The lock belongs to the File. It outlives the loss of connections, RDMA and SMB. It ends with
+// Unlock, with Close, and when the File is stale (ErrStale).
 //
 // Errors: *Error: the error of ctx; fs.ErrInvalid for a range beyond byte 2^64-1;
 // fs.ErrPermission for a file that is open for neither reading nor writing; other statuses of

@@ -7,7 +7,8 @@ import (
 )
 
 // PendingFile is a file that gets its name when it is complete. Until Commit it has a temporary
-// name beside the final one. Close without Commit, and the loss of the SMB session, delete it.
+// name beside the final one. Close without Commit deletes it, and so does the server when it does not
+// keep the file open any more (ErrStale).
 type PendingFile struct {
 	*File
 	p *fileio.PendingFile
