@@ -12,7 +12,7 @@ import (
 
 // Resources has each resource that a client holds, within the limits. All is returned when the client
 // is closed.
-func TestResourcesCountWhatAClientHolds(t *testing.T) {
+func TestResourcesAreCountedForAClient(t *testing.T) {
 	s := lwiotest.NewServer(t, nil)
 	c := s.Client(&lwio.Config{RequireRDMA: true})
 	f, err := c.OpenFile(t.Context(), "f", os.O_RDWR|os.O_CREATE, 0)

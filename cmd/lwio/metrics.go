@@ -151,7 +151,7 @@ func (o output) shares(all []server.ShareStats) {
 	}
 }
 
-// resources writes what peers hold.
+// resources writes the parts of limited resources that peers hold.
 func (o output) resources(all []server.Resource) {
 	for _, r := range all {
 		o.gauge(metricCharged, int(r.Held), r.Name)
