@@ -198,7 +198,7 @@ func (c *creation) create() (*Open, Action, error) {
 	} else {
 		how := HandleMode{Read: true, Write: true, Append: appendOnly(o.granted)}
 		if c.req.Creating != nil {
-			c.req.Creating(o.record(nil))
+			c.req.Creating(recordOf(o, nil))
 		}
 		o.handle, err = c.share.Backend.Create(c.path, how, readOnly)
 	}

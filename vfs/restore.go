@@ -30,11 +30,10 @@ func (o *Open) Record() (Record, error) {
 	if err != nil {
 		return Record{}, o.fail("identify", err)
 	}
-	return o.record(id), nil
+	return recordOf(o, id), nil
 }
 
-// record describes the open of a file with that identity.
-func (o *Open) record(identity []byte) Record {
+func recordOf(o *Open, identity []byte) Record {
 	return Record{
 		Share: o.share.Name, Path: o.Path(), Identity: identity,
 		Granted: o.granted, ShareMode: o.shareMode, Options: o.options, Key: o.key,
