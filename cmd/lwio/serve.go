@@ -114,6 +114,10 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err err
 	if err != nil {
 		return err
 	}
+	if err := checkApart(o.ownFiles(a.passwordFile), what.shares); err != nil {
+		closeShares(what.shares)
+		return err
+	}
 	files, err := vfs.New(vfs.Config{Shares: what.shares, MaxOpens: o.limits.files, Logger: log})
 	if errors.Is(err, fs.ErrExist) {
 		return usagef("two shares have the same name; name one of them otherwise, as in NAME=DIR: %w", err)

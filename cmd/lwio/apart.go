@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+
+	"lwio/vfs"
+	"lwio/vfs/posix"
+)
+
+// ownFiles returns the files of a server that no client may read or change, with the flags that name them.
+func (o *serveOptions) ownFiles(passwordFile string) map[string]string {
+	files := map[string]string{
+		"password-file": passwordFile, "config": o.config, "keytab": o.kerberos.keytab, "state": o.state, "audit": o.audit,
+	}
+	if o.file != nil {
+		files["config, key users:"] = o.file.Users
+	}
+	return files
+}
+
+// checkApart refuses files of the server that are in a directory of a share: the clients of the share could
+// read or change them.
+func checkApart(files map[string]string, shares []vfs.Share) error {
+	roots := make(map[vfs.NodeID]string)
+	for _, s := range shares {
+		info, err := s.Backend.Stat("")
+		if err != nil {
+			return err
+		}
+		roots[info.Node()] = s.Name
+	}
+	for flag, name := range files {
+		if name == "" || name == "-" {
+			continue
+		}
+		share, err := shareAbove(name, roots)
+		if err != nil {
+			return err
+		}
+		if share != "" {
+			return usagef("--%s %s: it is in the share %s, whose clients could read or change it; put it somewhere else", flag, name, share)
+		}
+	}
+	return nil
+}
+
+// shareAbove returns the share that has a file in its directory, or a symbolic link on the way to it; "" if
+// there is none. The file need not exist.
+func shareAbove(name string, roots map[vfs.NodeID]string) (share string, err error) {
+	path, err := filepath.Abs(name)
+	if err != nil {
+		return "", err
+	}
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		real, err := filepath.EvalSymlinks(dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return "", err
+		default:
+			if share, err := shareAt(dir, roots); share != "" || err != nil {
+				return share, err
+			}
+			if real != dir {
+				if share, err := shareAbove(filepath.Join(real, "file"), roots); share != "" || err != nil {
+					return share, err
+				}
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
+		return shareAbove(real, roots)
+	}
+	return "", nil
+}
+
+// shareAt returns the share whose root a directory is; "" if it is none. A directory that cannot be read is none.
+func shareAt(dir string, roots map[vfs.NodeID]string) (string, error) {
+	d, err := posix.OpenDir(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer d.Close()
+	info, err := d.Stat("")
+	if err != nil {
+		return "", err
+	}
+	return roots[info.Node()], nil
+}
