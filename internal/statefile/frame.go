@@ -18,7 +18,7 @@ const (
 	frameHeader = 12
 
 	// maxPayload bounds the payload of a frame, and maxFrame a frame, in bytes.
-	maxPayload = 256 << 10
+	maxPayload = 512 << 10
 	maxFrame   = (frameHeader + maxPayload + 7) &^ 7
 )
 

@@ -32,3 +32,18 @@ func TestReturnedLocksLeaveNoMemory(t *testing.T) {
 		t.Errorf("%d bytes for each open, at most %d expected", n, most)
 	}
 }
+
+// The most locks that one open may have fit into one request, and into one batch of the state.
+func TestMostLocksOfAnOpenAreOneRequest(t *testing.T) {
+	_, _, addr := newRestarts(t)
+	c := mount(t, addr, "data")
+	const locks = 4096 // the default of vfs.Config.MaxOpenLocks
+	id := c.mustCreate(persistent(exclusive("f"), 1, 0))
+	var on, off []element
+	for i := range locks {
+		on = append(on, element{uint64(i) * 10, 1, 2 | 16})
+		off = append(off, element{uint64(locks-1-i) * 10, 1, 4})
+	}
+	c.want(ntstatus.Success, cmdLock, sequenced(lockBody(id, on...), 1, 1))
+	c.want(ntstatus.Success, cmdLock, sequenced(lockBody(id, off...), 1, 2))
+}
