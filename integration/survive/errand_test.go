@@ -132,10 +132,7 @@ func (e *errand) run(stop context.Context) error {
 func (e *errand) file(name string) error {
 	ctx := context.Background()
 	e.does("creates " + name)
-	f, err := e.c.OpenFile(ctx, name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0)
-	if errors.Is(err, lwio.ErrUncertain) {
-		f, err = e.c.OpenFile(ctx, name, os.O_RDWR|os.O_CREATE, 0)
-	}
+	f, err := e.c.OpenFile(ctx, name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0) // it is made once, by this call
 	if err != nil {
 		return err
 	}
