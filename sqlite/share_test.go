@@ -20,10 +20,7 @@ import (
 	"lwio/lwiotest"
 )
 
-var (
-	commits = flag.Int("commits", 200, "commits of each of two writers")
-	long    = flag.Bool("long", false, "run the scripts of minutes too")
-)
+var commits = flag.Int("commits", 200, "commits of each of two writers")
 
 // Two clients commit to one database at once. None fails, none is lost, and each goes on while the other does.
 func TestWritersOnTwoClients(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"lwio/internal/test/skip"
 	"lwio/lwiotest"
 )
 
@@ -112,11 +111,8 @@ func TestMultipleProcesses(t *testing.T) {
 	for _, script := range scripts {
 		script = path.Base(script)
 		t.Run(script, func(t *testing.T) {
-			if script == "config02.test" && !*long {
-				skip.Test(t, "a script of minutes")
-			}
 			s := start(t, files...)
-			args := []string{"mptest", script + ".db", script, "--vfs", files[0], "--timeout", "60000"}
+			args := []string{"mptest", script + ".db", script, "--vfs", files[0]}
 			status, err := program(t.Context(), (*module).mptest, args)
 			s.children.Wait()
 			if f := s.failed.Load(); status != 0 || err != nil || f != nil {

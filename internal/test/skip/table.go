@@ -75,7 +75,6 @@ var table = []entry{
 	{"lwio/rsock", "another program has the first port by now", nil, "another process may take the port meanwhile"},
 	{"lwio/server", "the race detector empties pools", race, withoutRace},
 	{"lwio/server", "the race detector takes memory for each object", race, withoutRace},
-	{"lwio/sqlite", "a script of minutes", nil, "the long tiers run it"},
 	{"lwio/vfs", "root may do everything", root, "a run as another user runs it"},
 	{"lwio/vfs/posix", "not allowed to mount a small disk", noAdmin, "a container may lack the right"},
 	{"lwio/vfs/posix", "the kernel cached all of the pages or none in each try", nil, "the kernel decides on readahead and reclaim"},
