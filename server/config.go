@@ -78,6 +78,9 @@ type Config struct {
 	// its client, and so is every open after a restart of the host. Empty: opens end with the server.
 	// Linux only. [OP-56]
 	StateDir string
+	// RequireState makes New fail if the state is broken, in place of a server without durable opens: another
+	// server, which can use it, may go on.
+	RequireState bool
 	// Limits bound the resources that clients take.
 	Limits Limits
 	// Logger receives connections, refusals and failures; nil discards them.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 
 	"lwio/internal/smb/smbserver"
 	"lwio/internal/statefile"
@@ -22,6 +23,8 @@ type Server struct {
 	engine *engine
 	state  *statefile.Log // nil without Config.StateDir, or if it is broken
 	broken bool           // Config.StateDir is broken
+	saved  sync.Once      // closeState
+	ready  chan struct{}  // closed by Serve
 
 	mu       sync.Mutex
 	listener net.Listener
@@ -41,13 +44,18 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, ready: make(chan struct{})}
 	if cfg.StateDir != "" {
 		if s.state, err = statefile.Open(cfg.StateDir); err != nil && !s.withoutState(err) {
 			return nil, fmt.Errorf("server: new: %w", err)
 		}
 	}
 	s.engine = newEngine(&cfg)
+	if s.state != nil {
+		if err := s.engine.replay.load(cfg.StateDir, time.Now()); err != nil {
+			cfg.Logger.Warn("lwio: writes whose answers were lost are uncertain", "error", err)
+		}
+	}
 	smb := smbserver.Config{
 		FS: cfg.FS, ServerName: cfg.ServerName, Encryption: cfg.Encryption, Lookup: cfg.Lookup, Logger: cfg.Logger,
 		Kerberos: cfg.Kerberos, RequireKerberos: cfg.RequireKerberos,
@@ -81,9 +89,10 @@ func (s *Server) newSMB(cfg smbserver.Config) (*smbserver.Server, error) {
 	return smbserver.New(cfg)
 }
 
-// withoutState gives the state up if err says that it is broken. Otherwise it reports false.
+// withoutState gives the state up if err says that it is broken. Otherwise, and with Config.RequireState, it
+// reports false.
 func (s *Server) withoutState(err error) bool {
-	if !statefile.Broken(err) {
+	if s.cfg.RequireState || !statefile.Broken(err) {
 		return false
 	}
 	s.cfg.Logger.Error("the state cannot be used, and open files end with their connections", "err", errors.Join(err, s.closeState()))
@@ -123,6 +132,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		l.Close()
 		return err
 	}
+	close(s.ready)
 	stop := context.AfterFunc(ctx, func() { s.Close() })
 	defer stop()
 	err := s.smb.Serve(l)
@@ -135,6 +145,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	return err
 }
+
+// Ready returns a channel that is closed once Serve listens on all providers and accepts clients.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // hostOf returns the IP address of a listener; the zero Addr if it has none.
 func hostOf(a net.Addr) netip.Addr {
@@ -162,15 +175,22 @@ func (s *Server) stopListening() {
 	s.engine.stopListening()
 }
 
-// Shutdown refuses new clients, waits until the requests that have arrived over LWIO, and then
-// those over SMB, are answered, and closes the server. It does not wait for idle clients.
+// Shutdown refuses new clients, waits until the requests that have arrived over LWIO and over SMB
+// are answered, tells the clients over SMB that no other request was begun, and closes the server. It
+// waits for idle clients, and for clients that are logging on, a tenth of a second each at most.
 //
 // Errors: the error of ctx, if it ended before all requests were answered; the errors of
 // Close.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopListening()
-	err := s.engine.drain(ctx)
-	if e := s.smb.Shutdown(ctx); err == nil {
+	drained := make(chan struct{})
+	var err error
+	go func() {
+		defer close(drained)
+		err = s.engine.drain(ctx)
+	}()
+	e := s.smb.Shutdown(ctx, drained)
+	if <-drained; err == nil {
 		err = e
 	}
 	if err = errors.Join(err, s.Close()); err != nil {
@@ -187,12 +207,15 @@ func (s *Server) Close() error {
 	return errors.Join(s.smb.Close(), s.closeState())
 }
 
-// closeState closes the state, whose records stay.
-func (s *Server) closeState() error {
-	if s.state == nil {
-		return nil
-	}
-	return s.state.Close()
+// closeState saves the results of writes and closes the state, whose records stay. Precondition: the engine is
+// closed.
+func (s *Server) closeState() (err error) {
+	s.saved.Do(func() {
+		if s.state != nil {
+			err = errors.Join(s.engine.replay.save(s.cfg.StateDir, time.Now()), s.state.Close())
+		}
+	})
+	return err
 }
 
 // Reauthorize applies changes of users and rights to the clients that are connected. It ends the SMB

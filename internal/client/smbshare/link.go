@@ -77,6 +77,25 @@ func appInstance(name string) (id [16]byte) {
 	return [16]byte(sum[:])
 }
 
+// firstAttempts is the number of connections that the server may end during the first logon. A server that is
+// being restarted can do that, and a program that begins then is not to fail.
+const firstAttempts = 4
+
+// first makes the first link, over raw, which it owns. again allows further attempts after the server has
+// ended the connection.
+func (m *linkMaker) first(ctx context.Context, raw net.Conn, again bool) (*link, error) {
+	for attempt := 1; ; attempt++ {
+		l, err := m.connect(ctx, raw)
+		if !smbclient.LeftByServer(err) || !again || attempt == firstAttempts || ctx.Err() != nil {
+			return l, err
+		}
+		var e error
+		if raw, e = m.dial(ctx); e != nil {
+			return nil, err
+		}
+	}
+}
+
 // connect logs on over raw, which it owns, and connects to the share. The session takes the place of
 // the one before.
 func (m *linkMaker) connect(ctx context.Context, raw net.Conn) (*link, error) {

@@ -59,7 +59,7 @@ func NewSession(ctx context.Context, raw net.Conn, t *base.Target, cfg *base.Con
 	own := *cfg
 	own.Password = ""
 	s := &session{maker: maker, cfg: &own, where: t.Host, up: true, changed: make(chan struct{}), handles: make(map[*handle]struct{})}
-	if s.link, err = s.maker.connect(ctx, raw); err != nil {
+	if s.link, err = s.maker.first(ctx, raw, cfg.ReconnectTimeout >= 0); err != nil {
 		return nil, err
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())

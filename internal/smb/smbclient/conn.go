@@ -42,6 +42,7 @@ type conn struct {
 	wg       sync.WaitGroup // reader, janitor, keepAlive and keepAuthenticated
 
 	agreed     agreement                  // fixed once the session is established
+	trusted    atomic.Pointer[agreement]  // agreed, for the reader; nil before the logon
 	encryption atomic.Pointer[encryption] // nil before the logon, and without a cipher
 	sent       func(msg []byte)           // sees each request while the session is being set up
 	leaving    atomic.Bool                // LOGOFF is being sent
@@ -179,8 +180,8 @@ func (c *conn) limit(h *smbwire.Header) (int, error) {
 // deliver gives a response to its call.
 func (c *conn) deliver(r *response) error {
 	if r.MessageID == smbwire.OplockBreakMessageID {
-		c.free(r)
-		return nil // this side asks for no oplocks
+		defer c.free(r)
+		return c.notified(r)
 	}
 	abandoned, interim, err := c.requests.receive(r)
 	switch {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"syscall"
 )
 
 // ending is the end of a connection and its cause. It is safe for concurrent use.
@@ -75,11 +76,22 @@ func unsent(err error) error {
 	return err
 }
 
-// Unsent reports whether err is the end of the connection before the request was sent: the server has
-// not executed it, and will not.
+// Unsent reports whether err is the end of the connection before the request was sent, or of a
+// connection whose server has announced that it begins no further request: the server has not executed
+// it, and will not.
 func Unsent(err error) bool {
 	var e *unsentError
-	return errors.As(err, &e)
+	return errors.As(err, &e) || errors.Is(err, errDrained)
+}
+
+// LeftByServer reports whether err is the end of the connection by the server, without a reason of this side.
+func LeftByServer(err error) bool {
+	for _, cause := range []error{errServerLeft, errDrained, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return false
 }
 
 // errServerLeft reports that the server has closed the connection.

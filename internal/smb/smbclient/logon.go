@@ -36,6 +36,8 @@ func (c *conn) logon(ctx context.Context, host string, cfg *Config, n *negotiati
 		return smbauth.SessionKeys{}, time.Time{}, fmt.Errorf("the response to %v: %w", r.Command, ErrSignature)
 	}
 	c.agreed.signer = signer
+	trusted := c.agreed
+	c.trusted.Store(&trusted)
 	c.encryption.Store(newEncryption(c.agreed.cipher, &keys, c.agreed.sessionID))
 	if cfg.RequireEncryption || r.flags&smbwire.SessionEncryptData != 0 {
 		c.require()

@@ -91,6 +91,7 @@ func (n *negotiation) offer(host string, cfg *Config) error {
 	if !slices.Contains(cfg.Dialects, smbwire.Dialect311) {
 		return nil
 	}
+	n.request.Capabilities |= smbwire.CapNotifications
 	name, err := smbwire.UTF16(host)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"slices"
+	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
@@ -72,11 +73,28 @@ func (c *conn) write(ctx context.Context, b []byte) error {
 	if err == nil {
 		return nil
 	}
+	if LeftByServer(err) {
+		c.awaitReader()
+	}
 	c.fail(err)
 	if n < len(b) {
 		return unsent(c.end.cause())
 	}
 	return c.end.cause()
+}
+
+// lastReadTime bounds awaitReader.
+const lastReadTime = time.Second
+
+// awaitReader waits until the reader has taken the last messages of a server that has ended the connection:
+// responses, and the announcement that no other request was begun.
+func (c *conn) awaitReader() {
+	late := time.NewTimer(lastReadTime)
+	defer late.Stop()
+	select {
+	case <-c.end.down:
+	case <-late.C:
+	}
 }
 
 // encode appends head bytes, which begin with the transport's header, and the requests, with

@@ -267,7 +267,7 @@ func (t *Tree) sendWhole(ctx context.Context, name string, reqs []request, f *Fi
 			unclosed = i == len(list)-2
 		}
 	}
-	if err != nil && (unclosed || !Refused(err)) {
+	if err != nil && !Unsent(err) && (unclosed || !Refused(err)) {
 		err = &unknownOutcomeError{timely(err)}
 	}
 	return list[0], err

@@ -241,7 +241,7 @@ func testWaitingChangeNotifyEnds(t *testing.T, encrypt bool) {
 	message = c.pendNotify(body(c.mustCreate(listable(""))))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := s.Shutdown(ctx); err != nil {
+	if err := s.Shutdown(ctx, nil); err != nil {
 		t.Error(err)
 	}
 	c.final(c.recv()[0], message, ntstatus.Cancelled)

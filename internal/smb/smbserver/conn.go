@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"sync/atomic"
 
 	"lwio/internal/account"
 	"lwio/internal/evict"
@@ -61,6 +62,8 @@ type conn struct {
 	// waits is the context of parked requests; endWaits ends them.
 	waits    context.Context
 	endWaits context.CancelFunc
+	// draining is set by drain: the connection ends once the channel is closed.
+	draining atomic.Pointer[<-chan struct{}]
 
 	memory   *account.Account // of messages and sessions
 	credits  *credits
@@ -106,13 +109,6 @@ func (c *conn) start() {
 func (c *conn) cut(cause error) {
 	c.cancel(cause)
 	c.nc.Close()
-}
-
-// drain ends the connection after all received requests have their responses. Parked requests
-// get CANCELLED. It does not wait.
-func (c *conn) drain() {
-	c.reader.stop()
-	c.endWaits()
 }
 
 // next reads a message for the worker pool, and cuts the connection on an error.
@@ -171,6 +167,7 @@ func (c *conn) receive() (*message, error) {
 		return nil, nil
 	case m.ordered(), m.prompt(), !c.sessions.authenticated():
 		m.run()
+		c.stopAfterLogon()
 		if c.authFailures >= maxAuthFailures {
 			return nil, errAuthFailures
 		}
@@ -207,10 +204,15 @@ func (c *conn) write(s *Session, parts ...*smbbuf.Buffer) {
 
 // teardown ends all sessions, as lost ones. The last goroutine of the connection calls it.
 func (c *conn) teardown() {
-	c.cut(errServerClosed) // a drained connection is not cut yet
-	for _, s := range c.sessions.stop() {
+	all := c.sessions.stop()
+	announced := c.announceEnd(all)
+	for _, s := range all {
 		s.suspend()
 	}
+	if announced {
+		c.linger()
+	}
+	c.cut(errServerClosed) // a drained connection is not cut yet
 	cause := context.Cause(c.ctx)
 	switch {
 	case errors.Is(cause, errProtocol) || errors.Is(cause, errFrame) || errors.Is(cause, errNoSession) || errors.Is(cause, errAuthFailures):

@@ -335,7 +335,7 @@ func TestWaitingLocksAreBounded(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := s.Shutdown(ctx); err != nil {
+	if err := s.Shutdown(ctx, nil); err != nil {
 		t.Error(err)
 	}
 	for range waits { // in any order

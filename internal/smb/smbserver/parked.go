@@ -71,6 +71,10 @@ func (r *request) park(memory heldMemory, wait func() ntstatus.Status) bool {
 		r.interim()
 		st := wait()
 		r.tracker.end()
+		if st == ntstatus.Cancelled && r.conn.waits.Err() != nil && r.conn.notifies() {
+			r.resp.discard() // the client sends the request again, to the next server
+			return
+		}
 		r.resp.finish(st, false)
 		r.conn.write(r.encrypted, r.resp.out)
 	})

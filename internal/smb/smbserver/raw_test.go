@@ -75,6 +75,7 @@ type raw struct {
 	plain  bool // do not encrypt: sign
 
 	guid byte // of the client; 0 for that of negotiateBody
+	caps byte // of the client, in addition to those of negotiateBody
 }
 
 // reply is one response of a message.
@@ -397,6 +398,7 @@ func (c *raw) mustNegotiate(dialect uint16) reply {
 	if c.guid != 0 {
 		body[12] = c.guid
 	}
+	body[8] |= c.caps
 	m := c.message(cmdNegotiate, offerCiphers(body, dialect, c.offer))
 	c.preauth.Update(m)
 	c.send(m)

@@ -38,10 +38,12 @@ type Server struct {
 
 	openIDs atomic.Uint64
 
-	wg sync.WaitGroup // one for every connection
+	wg        sync.WaitGroup // one for every connection
+	accepting sync.WaitGroup // one for every Serve
 
 	mu        sync.Mutex
-	closed    bool
+	stopped   bool // no Serve begins
+	closed    bool // no connection begins
 	listeners map[net.Listener]struct{}
 	conns     evict.Table[*conn]
 	sessions  map[uint64]*Session
@@ -128,13 +130,15 @@ func New(cfg Config) (*Server, error) {
 // listener. Several listeners may be served at a time.
 func (s *Server) Serve(l net.Listener) error {
 	s.mu.Lock()
-	if s.closed {
+	if s.stopped {
 		s.mu.Unlock()
 		l.Close()
 		return fmt.Errorf("smbserver: serve %v: %w", l.Addr(), net.ErrClosed)
 	}
 	s.listeners[l] = struct{}{}
+	s.accepting.Add(1)
 	s.mu.Unlock()
+	defer s.accepting.Done()
 	defer func() {
 		s.mu.Lock()
 		delete(s.listeners, l)
@@ -148,7 +152,7 @@ func (s *Server) Serve(l net.Listener) error {
 			s.ServeConn(nc)
 			continue
 		}
-		if s.isClosed() {
+		if s.isStopped() {
 			return fmt.Errorf("smbserver: serve %v: %w", l.Addr(), net.ErrClosed)
 		}
 		if pause = retryPause(pause, err); pause == 0 {
@@ -223,16 +227,17 @@ func (s *Server) remove(c *conn) {
 	s.wg.Done()
 }
 
-func (s *Server) isClosed() bool {
+func (s *Server) isStopped() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.closed
+	return s.stopped
 }
 
-// stopAccepting closes the listeners and refuses new ones.
+// stopAccepting closes the listeners and refuses new ones. It does not wait for a connection that a
+// listener has accepted.
 func (s *Server) stopAccepting() {
 	s.mu.Lock()
-	s.closed = true
+	s.stopped = true
 	ls := make([]net.Listener, 0, len(s.listeners))
 	for l := range s.listeners {
 		ls = append(ls, l)
@@ -244,12 +249,15 @@ func (s *Server) stopAccepting() {
 }
 
 // Shutdown stops accepting and reading requests, waits until all received requests have
-// their responses or ctx ends, and then closes the server. Connections without a request
-// are closed at once. It returns the error of ctx if requests were cut off.
-func (s *Server) Shutdown(ctx context.Context) error {
+// their responses and others (which may be nil) is closed, or ctx ends, and then closes the server. A client that takes
+// notifications learns that none of its requests without a response was begun. It returns the error of
+// ctx if requests were cut off.
+func (s *Server) Shutdown(ctx context.Context, others <-chan struct{}) error {
 	s.stopAccepting()
+	s.accepting.Wait() // a connection that was accepted is drained, not refused
+	s.refuse()
 	for _, c := range s.connections() {
-		c.drain()
+		c.drain(others)
 	}
 	gone := make(chan struct{})
 	go func() {
@@ -267,6 +275,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
+// refuse refuses new connections.
+func (s *Server) refuse() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+}
+
 // connections lists the connections.
 func (s *Server) connections() []*conn {
 	s.mu.Lock()
@@ -278,6 +293,7 @@ func (s *Server) connections() []*conn {
 // waits for all of that. It always returns nil, and may be called again.
 func (s *Server) Close() error {
 	s.stopAccepting()
+	s.refuse()
 	s.lineages.stop()
 	for _, c := range s.connections() {
 		c.cut(errServerClosed)

@@ -98,7 +98,7 @@ func held(t *testing.T) (s *Server, p heldPipe, busy, idle, half *raw, echo []by
 func TestShutdownWaitsForRequests(t *testing.T) {
 	s, p, busy, idle, half, echo := held(t)
 	done := make(chan error, 1)
-	go func() { done <- s.Shutdown(context.Background()) }()
+	go func() { done <- s.Shutdown(context.Background(), nil) }()
 	idle.wantCut()
 	half.write(echo)
 	if r := half.recv()[0]; r.status != ntstatus.Success {
@@ -123,7 +123,7 @@ func TestShutdownInTime(t *testing.T) {
 	s, _, busy, idle, half, _ := held(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func() { done <- s.Shutdown(ctx) }()
+	go func() { done <- s.Shutdown(ctx, nil) }()
 	idle.wantCut()
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {

@@ -119,6 +119,7 @@ var codecs = map[string]codec{
 	"SetInfoRequest":        of(DecodeSetInfoRequest, nil),
 	"SetInfoResponse":       of(DecodeSetInfoResponse, nil),
 	"OplockBreak":           of(DecodeOplockBreak, nil),
+	"Notification":          of(DecodeNotification, nil),
 	"LeaseAck":              of(DecodeLeaseAck, nil),
 	"ErrorResponse":         of(DecodeErrorResponse, fitError),
 

@@ -143,6 +143,7 @@ var goldens = []golden{
 	},
 	{"", "SetInfoResponse", SetInfoResponse{}, "0200"},
 	{"", "OplockBreak", OplockBreak{OplockLevel: 0x01, FileID: sampleID}, "1800 01 00 00000000" + idWire},
+	{"", "Notification", Notification{Type: NotifySessionClosed, Mark: DrainedMark}, "0c00 0000 00000000 4c57494f"},
 	{"", "LeaseAck", LeaseAck{Flags: 2, LeaseKey: guid, LeaseState: 3}, "2400 0000 02000000" + guidWire + "03000000 0000000000000000"},
 	{"data", "ErrorResponse", ErrorResponse{Data: []byte{1, 2, 3, 4}}, "0900 00 00 04000000 01020304"},
 	{

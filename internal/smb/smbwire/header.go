@@ -39,11 +39,13 @@ const (
 	CommandQueryInfo      Command = 0x10
 	CommandSetInfo        Command = 0x11
 	CommandOplockBreak    Command = 0x12
+	CommandNotification   Command = 0x13
 )
 
 var commandNames = [...]string{
 	"NEGOTIATE", "SESSION_SETUP", "LOGOFF", "TREE_CONNECT", "TREE_DISCONNECT", "CREATE", "CLOSE", "FLUSH", "READ", "WRITE",
 	"LOCK", "IOCTL", "CANCEL", "ECHO", "QUERY_DIRECTORY", "CHANGE_NOTIFY", "QUERY_INFO", "SET_INFO", "OPLOCK_BREAK",
+	"SERVER_TO_CLIENT_NOTIFICATION",
 }
 
 // String returns the name of the command in the specification.

@@ -32,6 +32,8 @@ const (
 	// CapEncryption is the capability of encryption. A server has it in dialects 3.0 and
 	// 3.0.2 only, since 3.1.1 has ContextEncryption.
 	CapEncryption uint32 = 0x00000040
+	// CapNotifications is the capability of notifications of the server, in dialect 3.1.1.
+	CapNotifications uint32 = 0x00000080
 )
 
 // CreditUnit is the payload that one credit pays for, in bytes.
