@@ -2,6 +2,7 @@ package shm
 
 import (
 	"log/slog"
+	"net"
 	"time"
 
 	"lwio/internal/host"
@@ -57,6 +58,10 @@ type Config struct {
 	// MaxBacklog bounds the pending requests of one listener, and the backlog of Listen.
 	// A further request replaces the oldest one, which is refused. 0 means 1024.
 	MaxBacklog int
+	// Listen returns the listening socket of a listener: a socket that bind has made, in this process
+	// or in an earlier one that has left it. bind makes a socket with the name of the listener, or a
+	// random name. nil calls bind. A listener closes its socket.
+	Listen func(bind func() (*net.UnixListener, error)) (*net.UnixListener, error)
 	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
 }
@@ -80,5 +85,8 @@ func withDefaults(cfg *Config) Config {
 	softrdma.SetDefault(&c.ReadyTimeout, 10*time.Second)
 	softrdma.SetDefault(&c.DrainTimeout, 500*time.Millisecond)
 	softrdma.SetListening(&c.MaxStartups, &c.MaxBacklog, &c.Logger)
+	if c.Listen == nil {
+		c.Listen = func(bind func() (*net.UnixListener, error)) (*net.UnixListener, error) { return bind() }
+	}
 	return c
 }

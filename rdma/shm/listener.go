@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"strings"
 	"time"
 
 	"lwio/rdma"
@@ -29,12 +30,18 @@ func (a *adapter) Listen(ctx context.Context, op string, local rdma.Addr) (softr
 	if name == "" {
 		name = randomName()
 	}
-	lc := net.ListenConfig{Control: denyRights}
-	nl, err := lc.Listen(ctx, "unixpacket", "@"+name)
+	nl, err := a.p.cfg.Listen(func() (*net.UnixListener, error) {
+		lc := net.ListenConfig{Control: denyRights}
+		nl, err := lc.Listen(ctx, "unixpacket", "@"+name)
+		if err != nil {
+			return nil, err
+		}
+		return nl.(*net.UnixListener), nil
+	})
 	if err != nil {
 		return nil, opError(op, a.addr(name).String(), statusOf(err), err)
 	}
-	return &listenSocket{nl.(*net.UnixListener), a, name}, nil
+	return &listenSocket{nl, a, strings.TrimPrefix(nl.Addr().String(), "@")}, nil
 }
 
 // Local returns the address of the name.
