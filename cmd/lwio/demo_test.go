@@ -29,6 +29,9 @@ func TestMain(m *testing.M) {
 		fmt.Println("lwio://a:b@h/s")
 		time.Sleep(time.Hour)
 	}
+	if at := os.Getenv(asSuccessor); at != "" {
+		failAsSuccessor(at)
+	}
 	if os.Getenv(asCommand) != "" {
 		main()
 		return

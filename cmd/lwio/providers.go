@@ -1,26 +1,42 @@
 package main
 
 import (
+	"context"
+	"net"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"lwio"
+	"lwio/cmd/lwio/internal/sockets"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
 	"lwio/rdma/shm"
 )
 
 // providers are the providers of the library, with the flags of this run.
-func (a *app) providers() []rdma.Provider {
+func (a *app) providers() []rdma.Provider { return a.providersOn(nil) }
+
+// providersOn are the providers with listening sockets of a set; nil for none.
+func (a *app) providersOn(set *sockets.Set) []rdma.Provider {
+	memory := shm.Config{AllowUID: a.allowUID.allows}
+	network := iwarp.Config{CRC: crcPolicy(a.noCRC)}
+	if set != nil {
+		memory.Listen = func(bind func() (*net.UnixListener, error)) (*net.UnixListener, error) {
+			return set.Unix(shm.Name, bind)
+		}
+		network.Listen = func(ctx context.Context, local *net.TCPAddr) (net.Listener, error) {
+			return set.TCP(ctx, iwarp.Name, local.String())
+		}
+	}
 	all := lwio.DefaultProviders()
 	for i, p := range all {
 		switch p.Name() {
 		case shm.Name:
-			all[i] = shm.New(&shm.Config{AllowUID: a.allowUID.allows})
+			all[i] = shm.New(&memory)
 		case iwarp.Name:
-			all[i] = iwarp.New(&iwarp.Config{CRC: crcPolicy(a.noCRC)})
+			all[i] = iwarp.New(&network)
 		}
 	}
 	return all

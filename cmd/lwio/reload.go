@@ -10,6 +10,7 @@ import (
 
 	"lwio/cmd/lwio/internal/config"
 	"lwio/cmd/lwio/internal/secret"
+	"lwio/cmd/lwio/internal/systemd"
 	"lwio/cmd/lwio/internal/userfile"
 	"lwio/kerberos"
 	"lwio/server"
@@ -31,6 +32,8 @@ type reloader struct {
 	audit    *auditFile // nil without an audit log of its own
 	server   *server.Server
 	log      *slog.Logger
+	// supervisor learns of each reload; nil without one.
+	supervisor *systemd.Supervisor
 }
 
 // start reloads at each SIGHUP, until ctx ends or stop is called. stop waits for reloads in progress.
@@ -45,7 +48,9 @@ func (r *reloader) start(ctx context.Context) (stop func()) {
 			case <-ctx.Done():
 				return
 			case <-hangups:
+				r.report((*systemd.Supervisor).Reloading)
 				r.reload()
+				r.report((*systemd.Supervisor).Ready)
 				done.Go(r.server.Reauthorize) // a file system that does not answer delays its end, and no other reload
 			}
 		}
@@ -54,6 +59,16 @@ func (r *reloader) start(ctx context.Context) (stop func()) {
 		signal.Stop(hangups)
 		cancel()
 		done.Wait()
+	}
+}
+
+// report notifies the supervisor.
+func (r *reloader) report(notify func(*systemd.Supervisor) error) {
+	if r.supervisor == nil {
+		return
+	}
+	if err := notify(r.supervisor); err != nil {
+		r.log.Warn("reload: the supervisor is not notified", "error", err)
 	}
 }
 

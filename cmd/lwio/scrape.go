@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"sync"
@@ -20,17 +19,13 @@ import (
 // connections wait.
 const maxScrapers = 64
 
-// serveMetrics answers scrapes on addr until stop is called, which waits for open
+// serveMetrics answers scrapes on l, which it owns, until stop is called, which waits for open
 // requests.
-func serveMetrics(addr string, srv *server.Server) (at net.Addr, stop func() error, err error) {
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, nil, fmt.Errorf("serve metrics: %w", err)
-	}
+func serveMetrics(l net.Listener, srv *server.Server) (stop func() error) {
 	h := metricsServer(collector{srv}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	done := make(chan error, 1)
 	go func() { done <- h.Serve(limit(l, maxScrapers)) }()
-	return l.Addr(), func() error {
+	return func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		err := errors.Join(h.Shutdown(ctx), h.Close())
@@ -38,7 +33,7 @@ func serveMetrics(addr string, srv *server.Server) (at net.Addr, stop func() err
 			err = errors.Join(err, e)
 		}
 		return err
-	}, nil
+	}
 }
 
 // metricsServer answers with the metrics of the collectors. A metric that fails hides no

@@ -18,6 +18,7 @@ import (
 
 	"lwio"
 	"lwio/cmd/lwio/internal/config"
+	"lwio/cmd/lwio/internal/systemd"
 	"lwio/rdma"
 	"lwio/server"
 	"lwio/vfs"
@@ -62,7 +63,10 @@ each line is a user, as 'lwio user add' writes it. --config names a file in TOML
 users, their rights, and values of flags; the command line takes precedence. --keytab lets these users
 log on by Kerberos too, as NAME@REALM. SIGHUP applies changes of users, rights and keytab, and
 opens the file of the audit log again. With --state clients keep their open files and locks when the
-server is killed or stopped, and started again within --durable-timeout. Files with passwords or hashes must have mode 0600.`,
+server is killed or stopped, and started again within --durable-timeout; SIGUSR2 hands over to a new process
+of the program, which may be another version, without an error of a client. Under systemd the
+server notifies it, and keeps its listening sockets over a restart of the service. Files with passwords
+or hashes must have mode 0600.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -71,10 +75,7 @@ server is killed or stopped, and started again within --durable-timeout. Files w
 			case o.config != "" && (len(args) > 0 || o.user != "" || a.passwordFile != ""):
 				return usagef("serve --config takes directories and users from its file")
 			}
-			if err := o.readConfig(cmd); err != nil {
-				return err
-			}
-			return a.serve(cmd.Context(), o, args)
+			return a.serve(cmd.Context(), &o, args, func() error { return o.readConfig(cmd) })
 		},
 	}
 	f := cmd.Flags()
@@ -97,28 +98,39 @@ server is killed or stopped, and started again within --durable-timeout. Files w
 	return cmd
 }
 
-// serve runs a server until ctx ends, then drains it.
-func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err error) {
-	cfg, err := o.serverConfig(a.providers())
-	if err != nil {
+// serve runs a server until ctx ends, or another process takes over. configure reads the configuration file
+// into o.
+func (a *app) serve(ctx context.Context, o *serveOptions, args []string, configure func() error) (err error) {
+	s := &serving{app: a, o: o, supervisor: systemd.FromEnvironment(a.env)}
+	defer s.sockets.Close()
+	if s.predecessor, err = inherit(a.env, &s.sockets); err != nil {
+		if errors.Is(err, errLaunched) {
+			err = nil
+		}
 		return err
 	}
-	log, audit, err := a.serveLogger(context.WithoutCancel(ctx), o.audit) // also after the end of ctx
-	if err != nil {
+	defer func() { s.predecessor.end(err) }()
+	defer s.awaitSignals()()
+	if err := configure(); err != nil {
 		return err
 	}
-	if audit != nil {
-		defer func() { err = errors.Join(err, audit.close()) }()
-	}
-	what, err := a.served(o, args, log)
-	if err != nil {
+	if s.config, err = s.o.serverConfig(a.providersOn(&s.sockets)); err != nil {
 		return err
 	}
-	if err := checkApart(o.ownFiles(a.passwordFile), what.shares); err != nil {
-		closeShares(what.shares)
+	if s.log, s.audit, err = a.serveLogger(context.WithoutCancel(ctx), s.o.audit); err != nil { // also after the end of ctx
 		return err
 	}
-	files, err := vfs.New(vfs.Config{Shares: what.shares, MaxOpens: o.limits.files, Logger: log})
+	if s.audit != nil {
+		defer func() { err = errors.Join(err, s.audit.close()) }()
+	}
+	if s.service, err = a.served(*s.o, args, &s.sockets, s.log); err != nil {
+		return err
+	}
+	if err := checkApart(s.o.ownFiles(a.passwordFile), s.service.shares); err != nil {
+		closeShares(s.service.shares)
+		return err
+	}
+	files, err := vfs.New(vfs.Config{Shares: s.service.shares, MaxOpens: s.o.limits.files, Logger: s.log})
 	if errors.Is(err, fs.ErrExist) {
 		return usagef("two shares have the same name; name one of them otherwise, as in NAME=DIR: %w", err)
 	}
@@ -126,37 +138,11 @@ func (a *app) serve(ctx context.Context, o serveOptions, args []string) (err err
 		return err
 	}
 	defer files.Close()
-	cfg.FS, cfg.Lookup, cfg.Logger = files, what.access.lookup, log
-	if what.kerberos != nil {
-		cfg.Kerberos, cfg.RequireKerberos = what.kerberos, o.kerberos.required
+	s.config.FS, s.config.Lookup, s.config.Logger = files, s.service.access.lookup, s.log
+	if s.service.kerberos != nil {
+		s.config.Kerberos, s.config.RequireKerberos = s.service.kerberos, s.o.kerberos.required
 	}
-	srv, err := server.New(cfg)
-	if err != nil {
-		return err
-	}
-	if o.insecure && cfg.Encryption != server.EncryptionRequired {
-		fmt.Fprintln(a.stderr, "warning: --insecure-network: others on the network can read all data of clients that do not encrypt, and change data of RDMA unnoticed")
-	}
-	l, err := net.Listen("tcp", o.listen)
-	if err != nil {
-		return errors.Join(err, srv.Close())
-	}
-	if o.metrics != "" {
-		at, stop, err := serveMetrics(o.metrics, srv)
-		if err != nil {
-			return errors.Join(err, l.Close(), srv.Close())
-		}
-		defer stop()
-		fmt.Fprintf(a.stderr, "metrics: http://%s/metrics\n", at)
-	}
-	if r := what.reload; r != nil {
-		r.server, r.audit = srv, audit
-		defer r.start(ctx)()
-	}
-	if err := a.announce(what, l.Addr()); err != nil {
-		return errors.Join(err, l.Close(), srv.Close())
-	}
-	return runServer(ctx, srv, l)
+	return s.run(ctx)
 }
 
 // readConfig reads the configuration file, if there is one, and sets the flags to its values that the
@@ -213,16 +199,6 @@ func (o *serveOptions) serverConfig(all []rdma.Provider) (cfg server.Config, err
 	return cfg, err
 }
 
-// announce prints the URL of each share. Without it the user does not know port and password.
-func (a *app) announce(s *service, addr net.Addr) error {
-	for _, share := range s.shares {
-		if _, err := fmt.Fprintln(a.stdout, shareURL(s.shown, addr, share.Name)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // isLoopback reports whether --listen and --rdma-listen name loopback addresses only.
 func (o *serveOptions) isLoopback() (bool, error) {
 	host, _, err := net.SplitHostPort(o.listen)
@@ -277,21 +253,6 @@ func addressesOf(list []string) (at []netip.AddrPort, err error) {
 		at = append(at, a)
 	}
 	return at, nil
-}
-
-// runServer serves until ctx ends and then drains requests in flight.
-func runServer(ctx context.Context, srv *server.Server, l net.Listener) error {
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(context.WithoutCancel(ctx), l) }()
-	select {
-	case err := <-done:
-		return errors.Join(err, srv.Close())
-	case <-ctx.Done():
-	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
-	defer cancel()
-	err := srv.Shutdown(drain)
-	return errors.Join(err, srv.Close(), <-done)
 }
 
 // openShares opens the directories of the command line.

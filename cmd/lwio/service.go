@@ -8,6 +8,7 @@ import (
 	"net/url"
 
 	"lwio/cmd/lwio/internal/config"
+	"lwio/cmd/lwio/internal/sockets"
 	"lwio/cmd/lwio/internal/userfile"
 	"lwio/kerberos"
 	"lwio/vfs"
@@ -24,8 +25,9 @@ type service struct {
 	kerberos *kerberos.Server // nil without a keytab
 }
 
-// served returns the service of the command line or, if it is not nil, of the configuration file.
-func (a *app) served(o serveOptions, args []string, log *slog.Logger) (*service, error) {
+// served returns the service of the command line or, if it is not nil, of the configuration file. A password
+// that it makes is kept in set.
+func (a *app) served(o serveOptions, args []string, set *sockets.Set, log *slog.Logger) (*service, error) {
 	s := new(service)
 	var err error
 	if s.kerberos, err = o.kerberos.server(); err != nil {
@@ -34,7 +36,7 @@ func (a *app) served(o serveOptions, args []string, log *slog.Logger) (*service,
 	if o.file != nil {
 		return s, s.configure(o, o.file, log)
 	}
-	users, err := s.credentials(a, o)
+	users, err := s.credentials(a, o, set)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +79,8 @@ func (s *service) configure(o serveOptions, f *config.File, log *slog.Logger) er
 }
 
 // credentials returns the users of the password file; without a file, one user with a password for this
-// run.
-func (s *service) credentials(a *app, o serveOptions) (*userfile.File, error) {
+// run, and for the processes that take over from it.
+func (s *service) credentials(a *app, o serveOptions, set *sockets.Set) (*userfile.File, error) {
 	if a.passwordFile != "" {
 		users, err := readUsers(a.passwordFile, o.user)
 		switch {
@@ -91,9 +93,6 @@ func (s *service) credentials(a *app, o serveOptions) (*userfile.File, error) {
 		}
 		return users, nil
 	}
-	if o.state != "" {
-		return nil, usagef("--state needs a --password-file or a --config: the password of one run is of no use after a restart")
-	}
 	if err := loopbackOnly("--listen", o.listen); err != nil {
 		return nil, err
 	}
@@ -102,7 +101,11 @@ func (s *service) credentials(a *app, o serveOptions) (*userfile.File, error) {
 			return nil, err
 		}
 	}
-	user, password := cmp.Or(o.user, "lwio"), oneTimePassword()
+	password, err := set.Secret("credential", oneTimePassword)
+	if err != nil {
+		return nil, err
+	}
+	user := cmp.Or(o.user, "lwio")
 	s.shown = url.UserPassword(user, password)
 	return oneUser(user, password)
 }
