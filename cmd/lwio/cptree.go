@@ -98,7 +98,7 @@ func (t *treeCopy) walk(ctx context.Context, dir fileJob, jobs chan<- fileJob, c
 
 // makeDir makes a directory of the destination if it does not exist.
 func (t *treeCopy) makeDir(ctx context.Context, name string) error {
-	err := t.dst.Mkdir(ctx, name)
+	err := untilCertain(func() error { return t.dst.Mkdir(ctx, name) })
 	if err == nil {
 		return nil
 	}

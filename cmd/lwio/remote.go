@@ -57,8 +57,18 @@ type remotePending struct{ f *lwio.PendingFile }
 
 func (p *remotePending) Ordered() bool { return false }
 
-// maxRepeats is the number of times that a chunk is written again after a loss.
+// maxRepeats is the number of times that a call is repeated after a loss.
 const maxRepeats = 8
+
+// untilCertain calls do, and calls it again if a lost connection leaves its outcome unknown.
+func untilCertain(do func() error) error {
+	for repeats := 0; ; repeats++ {
+		err := do()
+		if !errors.Is(err, lwio.ErrUncertain) || !errors.Is(err, net.ErrClosed) || repeats == maxRepeats {
+			return err
+		}
+	}
+}
 
 // WriteChunk writes a chunk again if a lost connection leaves its outcome unknown: no other program writes
 // to the file before it has its name.
@@ -68,17 +78,20 @@ func (p *remotePending) WriteChunk(ctx context.Context, b []byte, off int64) err
 
 // writeAgain writes, and repeats a write whose outcome is unknown after a loss.
 func writeAgain(ctx context.Context, f *lwio.File, b []byte, off int64) error {
-	for repeats := 0; ; repeats++ {
+	return untilCertain(func() error {
 		_, err := f.WriteAtContext(ctx, b, off)
-		if !errors.Is(err, lwio.ErrUncertain) || !errors.Is(err, net.ErrClosed) || repeats == maxRepeats {
-			return err
-		}
-	}
+		return err
+	})
 }
 
-func (p *remotePending) Source(size int64) source         { return &remoteSource{p.f.File, size} }
-func (p *remotePending) Commit(ctx context.Context) error { return p.f.Commit(ctx) }
-func (p *remotePending) Abort(why error) error            { return closeRemote(p.f, why) }
+func (p *remotePending) Source(size int64) source { return &remoteSource{p.f.File, size} }
+
+func (p *remotePending) Abort(why error) error { return closeRemote(p.f, why) }
+
+// Commit asks the server about the name after a loss, and renames the file if it has the old one yet.
+func (p *remotePending) Commit(ctx context.Context) error {
+	return untilCertain(func() error { return p.f.Commit(ctx) })
+}
 
 // streamSource is standard input.
 type streamSource struct{ r io.Reader }

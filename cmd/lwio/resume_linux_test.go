@@ -250,7 +250,7 @@ func TestResumeRefusesStreams(t *testing.T) {
 // A directory is copied and compared while its server is killed and started again.
 func TestTreeIsCopiedWhileServerIsKilled(t *testing.T) {
 	const kills, files = 10, 60
-	s, url := newStateServer(t, "--byte-rate", "20m", "--byte-burst", "1m")
+	s, url := newStateServer(t, "--byte-rate", "10m", "--byte-burst", "1m")
 	src := t.TempDir()
 	for i := range files {
 		randomFile(t, 1+i*i*500, src, "tree", fmt.Sprint("dir", i%7), fmt.Sprint(i))
@@ -258,6 +258,12 @@ func TestTreeIsCopiedWhileServerIsKilled(t *testing.T) {
 	cmd, stderr := startCopy(t, "-r", "--verify", filepath.Join(src, "tree"), url)
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
+	for { // a server that does not listen is a failure at the start
+		if _, err := os.Stat(filepath.Join(s.dir, "data", "tree")); err == nil {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
 	for range kills {
 		select {
 		case err := <-done:
