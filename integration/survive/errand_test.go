@@ -196,7 +196,7 @@ func (e *errand) rename(from, to string) (string, error) {
 	case now == nil && errors.Is(old, fs.ErrNotExist):
 		return to, nil
 	}
-	return "", fmt.Errorf("after an uncertain rename: %s: %v, %s: %w", from, old, to, now)
+	return "", fmt.Errorf("after an uncertain rename: %s: %w, %s: %w", from, old, to, now)
 }
 
 // remove removes a file, which may be removed already after an uncertain attempt.
