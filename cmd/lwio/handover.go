@@ -36,6 +36,8 @@ type step struct {
 }
 
 const (
+	// launchTime bounds the time in which a launcher starts the successor.
+	launchTime = 10 * time.Second
 	// readyTime bounds the time from the start of a successor until it is ready.
 	readyTime = 30 * time.Second
 	// takeOverTime bounds the time until it serves then.

@@ -124,7 +124,7 @@ func startSuccessor(ctx context.Context, set *sockets.Set, printed []string) (*s
 		return nil, errors.Join(err, theirs.Close())
 	}
 	next := &successor{socket: socket}
-	next.process, err = launch(theirs)
+	next.process, err = launch(ctx, theirs)
 	if err = errors.Join(err, theirs.Close()); err == nil {
 		err = next.offer(ctx, set, printed)
 	}
@@ -150,8 +150,8 @@ func (s *successor) offer(ctx context.Context, set *sockets.Set, printed []strin
 }
 
 // launch starts the program as a launcher, which starts the successor with its end of the socket, reports its
-// process id, and ends.
-func launch(theirs *os.File) (*os.Process, error) {
+// process id, and ends. A program that does none of that in time, or until ctx ends, is killed.
+func launch(ctx context.Context, theirs *os.File) (*os.Process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -161,14 +161,17 @@ func launch(theirs *os.File) (*os.Process, error) {
 		return nil, err
 	}
 	defer r.Close()
-	cmd := exec.Command(self, os.Args[1:]...)
+	ctx, cancel := context.WithTimeout(ctx, launchTime)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Unix(1, 0)) })()
+	cmd := exec.CommandContext(ctx, self, os.Args[1:]...)
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = os.Stdout, os.Stderr, []*os.File{theirs, w}
 	cmd.Env = append(os.Environ(), fmt.Sprint(predecessorVariable, "=", launcherPrefix, os.Getpid()))
 	if err := errors.Join(cmd.Start(), w.Close()); err != nil {
 		return nil, err
 	}
 	text, err := io.ReadAll(io.LimitReader(r, 20))
-	if err = errors.Join(err, cmd.Wait()); err != nil {
+	if err = errors.Join(err, cmd.Wait(), context.Cause(ctx)); err != nil {
 		return nil, fmt.Errorf("start of the new process: %w", err)
 	}
 	pid, err := strconv.Atoi(string(text))

@@ -83,6 +83,30 @@ func TestServerGoesOnIfSuccessorFails(t *testing.T) {
 	s.stop()
 }
 
+// A program that neither starts a successor nor ends does not keep the server from its own end.
+func TestServerEndsWhileLauncherHangs(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "lwio")
+	whole, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program, whole, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := newSupervisor(t, "--listen", "127.0.0.1:0")
+	s.program = program
+	s.start()
+	if err := os.WriteFile(program+".new", []byte("#!/bin/sh\nexec sleep 1000\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(program+".new", program); err != nil {
+		t.Fatal(err)
+	}
+	s.signal(syscall.SIGUSR2)
+	s.await("RELOADING", "1")
+	s.stop()
+}
+
 // Without a state there is no hand-over: it would end the opens of the clients.
 func TestHandOverNeedsState(t *testing.T) {
 	s := newSupervisor(t, "--listen", "127.0.0.1:0")

@@ -158,7 +158,21 @@ func (p *remotePart) Commit(ctx context.Context) error {
 	if err := p.f.Close(); err != nil {
 		return err
 	}
-	return p.c.Rename(ctx, p.part, p.name)
+	return renameSurely(func() error { return p.c.Rename(ctx, p.part, p.name) })
+}
+
+// renameSurely repeats a rename whose outcome is unknown after a loss. If the old name is missing then, the
+// first one was done: no other program uses the name of a part.
+func renameSurely(rename func() error) error {
+	uncertain := false
+	return untilCertain(func() error {
+		err := rename()
+		if uncertain && errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		uncertain = uncertain || errors.Is(err, lwio.ErrUncertain)
+		return err
+	})
 }
 
 // Abort leaves the file for the next copy, without data that is wrong.

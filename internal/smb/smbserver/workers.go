@@ -112,6 +112,7 @@ func (w *workers) served() *message {
 		return nil
 	}
 	m := w.queue[0]
+	w.queue[0] = nil // the array stays for a while
 	w.queue = w.queue[1:]
 	w.queued -= m.size()
 	return m
