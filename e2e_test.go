@@ -467,6 +467,7 @@ func TestRefusalByClientIsNotServerError(t *testing.T) {
 // The server goes away in the middle of everything.
 func TestCallsFailWhenServerIsGone(t *testing.T) {
 	onEachTransport(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
+		t.Parallel() // each waits for ReconnectTimeout
 		put(t, c, "f", random(1<<20, 1))
 		f, err := c.OpenFile(t.Context(), "f", os.O_RDWR, 0)
 		if err != nil {
