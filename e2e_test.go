@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"lwio"
 	"lwio/lwiotest"
@@ -48,7 +49,14 @@ func transports() []transportCase {
 
 // onEachTransport runs a test against a server of its own, once for each of transports.
 func onEachTransport(t *testing.T, run func(t *testing.T, s *lwiotest.Server, c *lwio.Client)) {
+	onEachTransportFor(t, 0, run)
+}
+
+// onEachTransportFor is onEachTransport for clients whose calls wait that long for another connection; 0 is
+// the default.
+func onEachTransportFor(t *testing.T, reconnect time.Duration, run func(t *testing.T, s *lwiotest.Server, c *lwio.Client)) {
 	for _, via := range transports() {
+		via.cfg.ReconnectTimeout = reconnect
 		t.Run(via.name, func(t *testing.T) {
 			s := lwiotest.NewServer(t, nil)
 			c := s.Client(&via.cfg)
@@ -466,8 +474,8 @@ func TestRefusalByClientIsNotServerError(t *testing.T) {
 
 // The server goes away in the middle of everything.
 func TestCallsFailWhenServerIsGone(t *testing.T) {
-	onEachTransport(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
-		t.Parallel() // each waits for ReconnectTimeout
+	onEachTransportFor(t, time.Second, func(t *testing.T, s *lwiotest.Server, c *lwio.Client) {
+		t.Parallel() // each waits for another connection
 		put(t, c, "f", random(1<<20, 1))
 		f, err := c.OpenFile(t.Context(), "f", os.O_RDWR, 0)
 		if err != nil {

@@ -163,6 +163,7 @@ func (r *resumption) resumed(different int64, flags ...string) {
 // A copy that was killed goes on where it was, up and down: bytes before the last window are not copied again.
 // The last window is compared, and --verify compares everything. A copy with a difference begins anew.
 func TestKilledCopyIsResumed(t *testing.T) {
+	t.Parallel()
 	s, url := newStateServer(t, "--byte-rate", "60m", "--byte-burst", "2m") // so slow that a copy can be killed
 	served, local := filepath.Join(s.dir, "data"), t.TempDir()
 	up, down := randomFile(t, resumedSize, local, "f"), randomFile(t, resumedSize, served, "source")
@@ -249,6 +250,7 @@ func TestResumeRefusesStreams(t *testing.T) {
 
 // A directory is copied and compared while its server is killed and started again.
 func TestTreeIsCopiedWhileServerIsKilled(t *testing.T) {
+	t.Parallel()
 	const kills, files = 10, 60
 	s, url := newStateServer(t, "--byte-rate", "10m", "--byte-burst", "1m")
 	src := t.TempDir()
