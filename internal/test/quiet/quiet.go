@@ -9,7 +9,7 @@ import (
 
 // blocked are the states of goroutines that wait for another goroutine, or for a peer.
 var blocked = [][]byte{
-	[]byte("chan receive"), []byte("chan send"), []byte("select"), []byte("IO wait"), []byte("semacquire"),
+	[]byte("chan receive"), []byte("chan send"), []byte("select"), []byte("IO wait"),
 	[]byte("sync.Mutex.Lock"), []byte("sync.RWMutex"), []byte("sync.Cond.Wait"), []byte("sync.WaitGroup.Wait"),
 	[]byte("finalizer wait"), []byte("cleanup wait"),
 }
@@ -40,7 +40,11 @@ func allBlocked(dump []byte) bool {
 	return true
 }
 
-// isBlocked reports whether a goroutine is blocked, by the first line of its stack.
+// isBlocked reports whether a goroutine is blocked, by its state and its innermost function.
+//
+// A goroutine in the state semacquire waits for a descriptor of package internal/poll, or for the
+// runtime: an allocation that begins a garbage collection waits so while the stacks are written, and
+// goes on afterwards.
 func isBlocked(stack []byte) bool {
 	_, state, _ := bytes.Cut(stack, []byte(" ["))
 	for _, b := range blocked {
@@ -48,5 +52,6 @@ func isBlocked(stack []byte) bool {
 			return true
 		}
 	}
-	return false
+	_, calls, _ := bytes.Cut(state, []byte("\n"))
+	return bytes.HasPrefix(state, []byte("semacquire")) && bytes.HasPrefix(calls, []byte("internal/poll."))
 }

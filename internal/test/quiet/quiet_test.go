@@ -36,3 +36,23 @@ func TestWaitReturnsWhenAllGoroutinesAreBlocked(t *testing.T) {
 	close(end)
 	wg.Wait()
 }
+
+// A goroutine whose allocation begins a garbage collection is not blocked.
+func TestWaitReturnsAfterGoroutinesThatAllocate(t *testing.T) {
+	var kept [64][]byte
+	for range 50 {
+		var wg sync.WaitGroup
+		var done atomic.Bool
+		wg.Go(func() {
+			for i := range 2_000 {
+				kept[i%len(kept)] = make([]byte, 64<<10)
+			}
+			done.Store(true)
+		})
+		Wait()
+		if !done.Load() {
+			t.Error("Wait returned before the allocations were done")
+		}
+		wg.Wait()
+	}
+}
