@@ -1,6 +1,7 @@
 package rdmatest
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"testing"
@@ -21,7 +22,8 @@ type Config struct {
 	// Gaps has the cases that the provider does not pass, with the reasons.
 	Gaps map[string]string
 
-	patience time.Duration // for tests of the suite
+	// For tests of the suite: how long an operation may take, and how long resources may remain after a case.
+	patience, leakPatience time.Duration
 }
 
 // Case describes one case of the suite.
@@ -98,7 +100,7 @@ func runDeclared(tb testing.TB, cfg Config, c Case) {
 
 // runCase runs one case and checks for leaks.
 func runCase(tb testing.TB, cfg Config, c Case) {
-	leakcheck.Check(tb)
+	leakcheck.CheckWithin(tb, cmp.Or(cfg.leakPatience, leakcheck.Patience))
 	r := &rig{TB: tb, cfg: cfg, provider: cfg.New(tb)}
 	if c.Needs != 0 && !r.adapter().Info().Caps.Has(c.Needs) {
 		tb.Skipf("the adapter lacks capabilities %#x", uint32(c.Needs))

@@ -54,15 +54,15 @@ func TestUnknownGapIsReported(t *testing.T) {
 
 // A case that leaves objects behind fails. A case whose provider hangs fails too.
 func TestLeakAndHangFailACase(t *testing.T) {
+	cfg := onIWARP()
+	cfg.patience, cfg.leakPatience = impatience, impatience
 	stop := make(chan struct{})
-	leak := outcome(t, onIWARP(), Case{Name: "it", run: func(*rig) { go func() { <-stop }() }})
+	leak := outcome(t, cfg, Case{Name: "it", run: func(*rig) { go func() { <-stop }() }})
 	close(stop)
 	if !leak.Failed() || !strings.Contains(strings.Join(leak.log, ""), "goroutine") {
 		t.Errorf("a leak gives %q", leak.log)
 	}
 	release := make(chan struct{})
-	cfg := onIWARP()
-	cfg.patience = impatience
 	hang := outcome(t, cfg, Case{Name: "it", run: func(r *rig) {
 		r.closeLater("a hanging object", closer(func() error { <-release; return nil }))
 	}})

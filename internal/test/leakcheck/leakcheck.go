@@ -24,10 +24,10 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience is the time in which a resource must disappear after its owner closed it. Only a real
+// Patience is the time in which a resource must disappear after its owner closed it. Only a real
 // leak makes a test wait so long; on a busy machine resources disappear sooner, but not within
 // seconds.
-const patience = 30 * time.Second
+const Patience = 30 * time.Second
 
 // Snapshot has the resources that exist at some time and do not count as leaks.
 type Snapshot struct {
@@ -39,7 +39,7 @@ type Snapshot struct {
 // Take returns a snapshot of the current resources.
 func Take() Snapshot {
 	startPoller()
-	return Snapshot{goroutines: goleak.IgnoreCurrent(), open: resources(), patience: patience}
+	return Snapshot{goroutines: goleak.IgnoreCurrent(), open: resources(), patience: Patience}
 }
 
 // Err waits up to half a minute until the resources that are newer than the snapshot are
@@ -83,7 +83,15 @@ func onlyPipes(left []string) bool {
 // Check fails the test at its end, after all its other cleanups, if it leaks. Call it first.
 func Check(tb testing.TB) {
 	tb.Helper()
-	Take().checkAtEnd(tb)
+	CheckWithin(tb, Patience)
+}
+
+// CheckWithin is Check with another time in which resources must disappear, for tests that leak.
+func CheckWithin(tb testing.TB, patience time.Duration) {
+	tb.Helper()
+	s := Take()
+	s.patience = patience
+	s.checkAtEnd(tb)
 }
 
 // checkAtEnd fails the test at its end if it leaks.
