@@ -121,6 +121,7 @@ var codecs = map[string]codec{
 	"OplockBreak":           of(DecodeOplockBreak, nil),
 	"Notification":          of(DecodeNotification, nil),
 	"LeaseAck":              of(DecodeLeaseAck, nil),
+	"LeaseBreak":            of(DecodeLeaseBreak, nil),
 	"ErrorResponse":         of(DecodeErrorResponse, fitError),
 
 	"ValidateNegotiateRequest":  of(DecodeValidateNegotiateRequest, nil),

@@ -5,11 +5,6 @@ const (
 	createResponseFixed = 88
 )
 
-// OplockNone is the level of a CREATE without an oplock.
-//
-// Source: [MS-SMB2 2.2.13]
-const OplockNone uint8 = 0x00
-
 // ImpersonationImpersonation is the impersonation level of clients: the server acts as the
 // user.
 const ImpersonationImpersonation uint32 = 2

@@ -12,6 +12,7 @@ const (
 	CreateContextDurableV2Connect  = "DH2C"
 	CreateContextExtendedAttribute = "ExtA"
 	CreateContextTimewarp          = "TWrp"
+	CreateContextLease             = "RqLs"
 	CreateContextAppInstance       = "\x45\xBC\xA6\x6A\xEF\xA7\xF7\x4A\x90\x08\xFA\x46\x2E\x14\x4D\x74"
 )
 

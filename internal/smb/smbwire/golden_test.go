@@ -145,6 +145,11 @@ var goldens = []golden{
 	{"", "OplockBreak", OplockBreak{OplockLevel: 0x01, FileID: sampleID}, "1800 01 00 00000000" + idWire},
 	{"", "Notification", Notification{Type: NotifySessionClosed, Mark: DrainedMark}, "0c00 0000 00000000 4c57494f"},
 	{"", "LeaseAck", LeaseAck{Flags: 2, LeaseKey: guid, LeaseState: 3}, "2400 0000 02000000" + guidWire + "03000000 0000000000000000"},
+	{
+		"", "LeaseBreak",
+		LeaseBreak{NewEpoch: 5, Flags: LeaseBreakAckRequired, LeaseKey: guid, CurrentState: 7, NewState: 3},
+		"2c00 0500 01000000" + guidWire + "07000000 03000000 00000000 00000000 00000000",
+	},
 	{"data", "ErrorResponse", ErrorResponse{Data: []byte{1, 2, 3, 4}}, "0900 00 00 04000000 01020304"},
 	{
 		"contexts", "ErrorResponse",

@@ -244,22 +244,15 @@ func DecodeFSSectorSizeInfo(b []byte) (FSSectorSizeInfo, error) {
 	}, nil
 }
 
-// AppendTo appends the body.
-func (r *OplockBreak) AppendTo(b []byte) []byte {
-	b = le.AppendUint16(b, oplockBreakFixed)
-	b = append(b, r.OplockLevel)
-	b = appendZeros(b, 5)
-	return r.FileID.appendTo(b)
-}
-
-// AppendTo appends the body.
-func (r *LeaseAck) AppendTo(b []byte) []byte {
-	b = le.AppendUint16(b, leaseAckFixed)
-	b = le.AppendUint16(b, 0)
-	b = le.AppendUint32(b, r.Flags)
-	b = append(b, r.LeaseKey[:]...)
-	b = le.AppendUint32(b, r.LeaseState)
-	return appendZeros(b, 8)
+// DecodeLeaseBreak decodes a body.
+func DecodeLeaseBreak(body []byte) (LeaseBreak, error) {
+	if err := checkBody("lease break notification", body, leaseBreakFixed, leaseBreakFixed); err != nil {
+		return LeaseBreak{}, err
+	}
+	return LeaseBreak{
+		NewEpoch: le.Uint16(body[2:]), Flags: le.Uint32(body[4:]), LeaseKey: [16]byte(body[8:24]),
+		CurrentState: le.Uint32(body[24:]), NewState: le.Uint32(body[28:]),
+	}, nil
 }
 
 // DecodeSetInfoResponse checks a body.
