@@ -45,6 +45,15 @@ func prepareCompare(l *measure.Lab, o options) ([]measure.Row, error) {
 			}
 		}
 	}
+	for _, flight := range []int{1, 16} {
+		older := names{Call: opening, Flight: flight, Bin: oldBin}
+		newer := older
+		newer.Bin = newBin
+		rows = append(rows, measure.Row{
+			Name: fmt.Sprintf("open-%d", flight), Title: fmt.Sprintf("an open that is not durable and its close, %d in flight", flight),
+			Subjects: []measure.Subject{{Name: "old", Job: older}, {Name: "new", Job: newer}},
+		})
+	}
 	return rows, nil
 }
 

@@ -262,17 +262,17 @@ func TestInterruptEndsMeasurement(t *testing.T) {
 }
 
 // Every load of a comparison has all figures. The test measures the rows of one transport and
-// completion mode.
+// completion mode, and of opens.
 func TestCompareRowsHaveAllFigures(t *testing.T) {
 	l := testLab(t)
 	if err := build(l); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := prepareCompare(l, options{old: binary(l), new: binary(l)})
-	if err != nil || len(rows) != 40 {
+	if err != nil || len(rows) != 42 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
-	for _, row := range rows[:len(loads())] {
+	for _, row := range append(rows[:len(loads())], rows[len(rows)-2:]...) {
 		got, err := row.Subjects[0].Job.Run(t.Context(), l)
 		if err != nil || got[measure.Rate] <= 0 || got[measure.ClientCPU] <= 0 || got[measure.ServerCPU] <= 0 || got[measure.P50] <= 0 {
 			t.Errorf("%s: %v, %v", row.Name, got, err)

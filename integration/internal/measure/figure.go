@@ -19,11 +19,13 @@ const (
 	ClientMemory Figure = "client memory" // bytes of one connection
 	ServerMemory Figure = "server memory" // bytes of one connection
 	TotalMemory  Figure = "server total"  // bytes of the server
+	StateSize    Figure = "state"         // bytes of the files of a state
 )
 
 // columns are all figures in the order of the columns.
 var columns = []Figure{
 	Rate, Throughput, Each, P50, ClientCPU, ServerCPU, MachineCPU, Others, Allocations, ClientMemory, ServerMemory, TotalMemory,
+	StateSize,
 }
 
 // Sample is the outcome of one run.
@@ -40,7 +42,7 @@ func (f Figure) Format(v float64) string {
 		return fmt.Sprintf("%.2f", v)
 	case Allocations:
 		return fmt.Sprintf("%.3f", v)
-	case ClientMemory, ServerMemory, TotalMemory:
+	case ClientMemory, ServerMemory, TotalMemory, StateSize:
 		if v >= 1<<20 {
 			return fmt.Sprintf("%.1f MiB", v/(1<<20))
 		}

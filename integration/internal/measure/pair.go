@@ -49,6 +49,17 @@ func (p Pair) Run(ctx context.Context, passive any, active func(line string) any
 	return errors.Join(first.outcome(outcomes[0]), second.outcome(outcomes[1]))
 }
 
+// Alone does a run of one side, on the first core, which ends with ctx. Job and outcome are JSON. An error has the
+// standard error of the side.
+func (p Pair) Alone(ctx context.Context, job, outcome any) error {
+	one, err := p.start(ctx, job, p.Cores[0])
+	if err != nil {
+		return err
+	}
+	defer one.stop()
+	return one.outcome(outcome)
+}
+
 // process is the process of one side.
 type process struct {
 	cmd    *exec.Cmd

@@ -86,6 +86,31 @@ func TestPairRunsBothSides(t *testing.T) {
 	}
 }
 
+// A side that runs alone has its job and the first core.
+func TestAloneRunsOneSide(t *testing.T) {
+	cores, err := Cores()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	p := Pair{Cores: [2]int{cores[len(cores)-1], cores[0]}, Procs: 2, Files: []*os.File{file}}
+	var got []string
+	if err := p.Alone(t.Context(), sideJob{Name: "alone", Peer: "far"}, &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("[alone far 2 [%d] ]", p.Cores[0]); fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+	err = p.Alone(t.Context(), sideJob{Name: "alone", Fail: true}, &got)
+	if err == nil || !strings.Contains(err.Error(), "alone fails") {
+		t.Errorf("the error of the side is %v", err)
+	}
+}
+
 // The error of a run has the message of the side that failed.
 func TestPairReportsFailedSide(t *testing.T) {
 	cores, err := Cores()

@@ -41,6 +41,11 @@ type Job struct {
 	// Up copies from the active side.
 	Up bool
 
+	// Durable makes opens that outlive their connection. ServerPID is the process of the server. Both are of the
+	// benchmarks with a server that is no side.
+	Durable   bool
+	ServerPID int
+
 	Active bool   // this is the active side
 	Peer   string // for the active one, the address of the passive one
 }
@@ -52,6 +57,8 @@ type outcome struct {
 	P50       time.Duration // of benchmarks that time each operation
 	Mallocs   uint64
 	Memory    int64 // bytes that all connections added, or bytes of a copy
+	// ServerCPU is of the process of a server that is no side.
+	ServerCPU time.Duration
 }
 
 // side is this process in a run.
@@ -80,6 +87,9 @@ var benches = map[string]func(*side) error{
 	"file write": (*side).writeFile,
 	"drain":      (*side).writeFile,
 	"copy":       (*side).copyFile,
+
+	"open": (*side).opens,
+	"lock": (*side).locks,
 
 	"words":   floorWords,
 	"memmove": floorMemmove,
