@@ -29,13 +29,26 @@ type Bar struct {
 	Figure       Figure
 	Kind         Kind
 	Amount       float64
-	floor        int // index of the floor plus 1
+	floors       floors
+}
+
+// floors are the floors of a bar, as indices of subjects plus 1; 0 is none.
+type floors struct {
+	one           int
+	without, with int // their difference is the floor
 }
 
 // Or is the bar with a floor: if the floor misses the bar too, nine tenths of the floor
-// pass.
+// pass. For a PlusFloor bar the floor is the summand.
 func (b Bar) Or(floor int) Bar {
-	b.floor = floor + 1
+	b.floors.one = floor + 1
+	return b
+}
+
+// Between is a PlusFloor bar with a second floor: the figure of one subject less that of another, which does
+// the same without the work in question. If this floor misses the bar too, nine tenths of it pass.
+func (b Bar) Between(without, with int) Bar {
+	b.floors.without, b.floors.with = without+1, with+1
 	return b
 }
 
@@ -52,6 +65,8 @@ type Verdict struct {
 	Pass   bool    `json:"pass"`
 	// ByFloor names the floor by which the bar passes, with the ratio to it.
 	ByFloor string `json:"by_floor,omitempty"`
+	// Cost has the floors of a PlusFloor bar.
+	Cost *Cost `json:"cost,omitempty"`
 	// Missing is the reason for a missing figure.
 	Missing string `json:"missing,omitempty"`
 }
@@ -109,31 +124,18 @@ func (b Bar) judge(row string, all []Medians) Verdict {
 			part = floor / v.Value
 		}
 		if part >= nearFloor {
-			v.Pass, v.ByFloor = true, fmt.Sprintf("%.2f of %s", part, all[b.floor-1].Name)
+			v.Pass, v.ByFloor = true, fmt.Sprintf("%.2f of %s", part, all[b.floors.one-1].Name)
 		}
 	}
 	return v
 }
 
-// judgeCost compares the figure of a subject with the sum of a PlusFloor bar. The ratio is the cost as a
-// multiple of the floor.
-func (b Bar) judgeCost(v Verdict, all []Medians) Verdict {
-	floor, ok := b.floorOf(all)
-	if !ok {
-		v.Missing = all[b.floor-1].Failure
-		return v
-	}
-	v.Ratio = (v.Value - v.Other) / floor
-	v.Pass = v.Ratio <= b.Amount
-	return v
-}
-
 // floorOf is the figure of the bar's floor, if it has one and the floor was measured.
 func (b Bar) floorOf(all []Medians) (float64, bool) {
-	if b.floor == 0 {
+	if b.floors.one == 0 {
 		return 0, false
 	}
-	v, ok := all[b.floor-1].Values[b.Figure]
+	v, ok := all[b.floors.one-1].Values[b.Figure]
 	return v, ok
 }
 

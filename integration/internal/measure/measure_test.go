@@ -81,33 +81,74 @@ func TestBarsPassByRatioAmountOrFloor(t *testing.T) {
 		pass, byFloor bool
 		missing       string
 	}{
-		{Bar{1, 0, Rate, AtLeast, 0.8, 0}, true, false, ""},
-		{Bar{1, 0, Rate, AtLeast, 0.81, 0}, false, false, ""},
-		{Bar{1, Best, Rate, AtLeast, 0.8, 0}, true, false, ""},
-		{Bar{1, Best, Rate, AtLeast, 0.81, 0}, false, false, ""},
-		{Bar{1, 0, ClientCPU, AtMost, 0.5, 0}, true, false, ""},
-		{Bar{1, 0, ClientCPU, AtMost, 0.49, 0}, false, false, ""},
-		{Bar{1, 0, P50, Plus, 0.5, 0}, true, false, ""},
-		{Bar{1, 0, P50, Plus, 0.49, 0}, false, false, ""},
-		{Bar{1, 2, P50, PlusFloor, 1.3, 0}.Or(0), false, false, "why"},
-		{Bar{1, 3, P50, PlusFloor, 0.5, 0}.Or(0), true, false, ""},
-		{Bar{1, 3, P50, PlusFloor, 0.49, 0}.Or(0), false, false, ""},
-		{Bar{1, 3, P50, PlusFloor, 1.3, 0}.Or(2), false, false, "why"},
-		{Bar{1, None, ServerMemory, AtMost, 6, 0}, true, false, ""},
-		{Bar{1, None, ServerMemory, AtMost, 5.9, 0}, false, false, ""},
-		{Bar{2, 0, Rate, AtLeast, 0, 0}, false, false, "why"},
-		{Bar{0, 2, Rate, AtLeast, 0, 0}, false, false, "why"},
+		{Bar{1, 0, Rate, AtLeast, 0.8, floors{}}, true, false, ""},
+		{Bar{1, 0, Rate, AtLeast, 0.81, floors{}}, false, false, ""},
+		{Bar{1, Best, Rate, AtLeast, 0.8, floors{}}, true, false, ""},
+		{Bar{1, Best, Rate, AtLeast, 0.81, floors{}}, false, false, ""},
+		{Bar{1, 0, ClientCPU, AtMost, 0.5, floors{}}, true, false, ""},
+		{Bar{1, 0, ClientCPU, AtMost, 0.49, floors{}}, false, false, ""},
+		{Bar{1, 0, P50, Plus, 0.5, floors{}}, true, false, ""},
+		{Bar{1, 0, P50, Plus, 0.49, floors{}}, false, false, ""},
+		{Bar{1, 2, P50, PlusFloor, 1.3, floors{}}.Or(0), false, false, "why"},
+		{Bar{1, 3, P50, PlusFloor, 0.5, floors{}}.Or(0), true, false, ""},
+		{Bar{1, 3, P50, PlusFloor, 0.49, floors{}}.Or(0), false, false, ""},
+		{Bar{1, 3, P50, PlusFloor, 1.3, floors{}}.Or(2), false, false, "why"},
+		{Bar{1, None, ServerMemory, AtMost, 6, floors{}}, true, false, ""},
+		{Bar{1, None, ServerMemory, AtMost, 5.9, floors{}}, false, false, ""},
+		{Bar{2, 0, Rate, AtLeast, 0, floors{}}, false, false, "why"},
+		{Bar{0, 2, Rate, AtLeast, 0, floors{}}, false, false, "why"},
 		// The floor of 100 misses the bar, which is twice the other rate. 80 is less than
 		// nine tenths of the floor, 100 is not.
-		{Bar{1, 1, Rate, AtLeast, 2, 0}.Or(0), false, false, ""},
-		{Bar{0, 1, Rate, AtLeast, 2, 0}.Or(0), true, true, ""},
+		{Bar{1, 1, Rate, AtLeast, 2, floors{}}.Or(0), false, false, ""},
+		{Bar{0, 1, Rate, AtLeast, 2, floors{}}.Or(0), true, true, ""},
 		// A floor that passes the bar does not replace it.
-		{Bar{1, 1, Rate, AtLeast, 1.1, 0}.Or(0), false, false, ""},
-		{Bar{1, 0, P50, AtMost, 0.9, 0}.Or(1), true, true, ""},
+		{Bar{1, 1, Rate, AtLeast, 1.1, floors{}}.Or(0), false, false, ""},
+		{Bar{1, 0, P50, AtMost, 0.9, floors{}}.Or(1), true, true, ""},
 	} {
 		v := c.bar.judge("row", all)
 		if v.Pass != c.pass || (v.ByFloor != "") != c.byFloor || v.Missing != c.missing {
 			t.Errorf("%+v: %+v", c.bar, v)
+		}
+	}
+}
+
+// The cost of a work passes by the floor in a loop, or by nine tenths of the floor between system calls if that misses
+// the bar too. Both ratios are printed.
+func TestCostPassesByEitherFloor(t *testing.T) {
+	const plain, loop, without = 10, 2, 7
+	for _, c := range []struct {
+		sealed, with  float64
+		pass, byFloor bool
+		printed       string
+	}{
+		{12, 9, true, false, "2.00 us | 2.00 us | 1.00 | 2.00 us | 1.00"},
+		{12.6, 9, true, false, "2.60 us | 2.00 us | 1.30 | 2.00 us | 1.30"},
+		{12.7, 9, false, false, "2.70 us | 2.00 us | 1.35 | 2.00 us | 1.35"},
+		{14, 9.5, false, false, "4.00 us | 2.00 us | 2.00 | 2.50 us | 1.60"}, // the floor passes the bar
+		{14, 10.5, false, false, "4.00 us | 2.00 us | 2.00 | 3.50 us | 1.14"},
+		{14, 10.7, true, true, "4.00 us | 2.00 us | 2.00 | 3.70 us | 1.08"},
+		{14, 6, false, false, "4.00 us | 2.00 us | 2.00 | -1000.0 ns | "},
+	} {
+		all := []Medians{{Name: "plain"}, {Name: "sealed"}, {Name: "loop"}, {Name: "without"}, {Name: "with"}}
+		for i, v := range []float64{plain, c.sealed, loop, without, c.with} {
+			all[i].Values = Sample{P50: v * 1000}
+		}
+		bar := Bar{Ours: 1, Beside: 0, Figure: P50, Kind: PlusFloor, Amount: 1.3}.Or(2).Between(3, 4)
+		v := bar.judge("row", all)
+		if v.Pass != c.pass || (v.ByFloor != "") != c.byFloor {
+			t.Errorf("%+v: %+v", c, v)
+		}
+		var out strings.Builder
+		if err := (Table{Bars: []Verdict{v}}).printCosts(&out); err != nil {
+			t.Fatal(err)
+		}
+		line := out.String()[strings.LastIndex(strings.TrimSpace(out.String()), "\n")+1:]
+		if got := strings.Join(strings.Fields(line), " "); !strings.Contains(got, strings.TrimSpace(c.printed)) {
+			t.Errorf("%+v: %s", c, got)
+		}
+		all[3].Values, all[3].Failure = nil, "why"
+		if v := bar.judge("row", all); v.Missing != "why" || v.Pass {
+			t.Errorf("without a floor: %+v", v)
 		}
 	}
 }
@@ -131,7 +172,7 @@ func TestRowMeasuresAndPrints(t *testing.T) {
 	r := Row{"row", "Title", []Subject{
 		{"floor", constant{Sample{Rate: 1000, ClientCPU: 1500}, nil, &good}},
 		{"ours", constant{nil, errors.New("no\nway"), &bad}},
-	}, []Bar{{0, 0, Rate, AtLeast, 1, 0}, {1, 0, Rate, AtLeast, 1, 0}}}
+	}, []Bar{{0, 0, Rate, AtLeast, 1, floors{}}, {1, 0, Rate, AtLeast, 1, floors{}}}}
 	table, err := r.Measure(t.Context(), &Lab{Plan: Plan{Rounds: 3}})
 	if err != nil || good != 3 || bad != 1 {
 		t.Fatalf("%v, %d and %d runs", err, good, bad)

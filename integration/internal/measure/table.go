@@ -63,7 +63,7 @@ func (t Table) Print(out io.Writer) error {
 			fmt.Fprintf(out, "\n%s: not measured: %s\n", m.Name, strings.Join(strings.Fields(m.Failure), " "))
 		}
 	}
-	return nil
+	return t.printCosts(out)
 }
 
 // PrintBars prints all bars and their results.

@@ -156,6 +156,13 @@ func (s *side) openBlocks() (*blockFile, error) {
 	return &blockFile{f, int64(s.Size), info.Size() / int64(s.Size)}, nil
 }
 
+// resize makes the blocks smaller.
+func (b *blockFile) resize(size int) {
+	if b.f != nil {
+		b.n, b.size = b.n*b.size/int64(size), int64(size)
+	}
+}
+
 // random is the offset of a random block.
 func (b *blockFile) random() int64 { return rand.Int64N(b.n) * b.size }
 

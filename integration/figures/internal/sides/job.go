@@ -40,6 +40,8 @@ type Job struct {
 	File, To string
 	// Up copies from the active side.
 	Up bool
+	// Seal seals the messages of an exchange with AES-128-GCM.
+	Seal bool
 
 	// Durable makes opens that outlive their connection. ServerPID is the process of the server. Both are of the
 	// benchmarks with a server that is no side.
@@ -90,6 +92,9 @@ var benches = map[string]func(*side) error{
 
 	"open": (*side).opens,
 	"lock": (*side).locks,
+
+	"read records":  (*side).readRecords,
+	"write records": (*side).writeRecords,
 
 	"words":   floorWords,
 	"memmove": floorMemmove,
@@ -142,7 +147,7 @@ func (j Job) sample(active, passive outcome) measure.Sample {
 	default:
 		s[measure.Throughput] = float64(active.Memory) / each * 1e9
 	}
-	if slices.Contains([]string{"write", "stream", "file read", "file write", "drain", "memmove"}, j.Bench) {
+	if slices.Contains([]string{"write", "stream", "file read", "file write", "drain", "memmove", "read records", "write records"}, j.Bench) {
 		s[measure.Throughput] = float64(j.Size) / each * 1e9
 	}
 	if active.P50 > 0 {
