@@ -69,7 +69,12 @@ func (j idle) Run(ctx context.Context, l *measure.Lab) (_ measure.Sample, err er
 
 // readOnce connects, and reads a block.
 func readOnce(ctx context.Context, url, name string) (*lwio.Client, error) {
-	c, err := lwio.Dial(ctx, url, &lwio.Config{RequireRDMA: true})
+	return readBlock(ctx, url, name, &lwio.Config{RequireRDMA: true})
+}
+
+// readBlock connects with a configuration, and reads a block.
+func readBlock(ctx context.Context, url, name string, cfg *lwio.Config) (*lwio.Client, error) {
+	c, err := lwio.Dial(ctx, url, cfg)
 	if err != nil {
 		return nil, err
 	}

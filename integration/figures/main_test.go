@@ -59,6 +59,9 @@ func short(j measure.Job) measure.Job {
 	case idle:
 		j.Conns = 20
 		return j
+	case flood:
+		j.Clients, j.Peers, j.Lead = 20, j.Peers/10, j.Lead/10
+		return j
 	case sides.Job:
 		return shorter(j)
 	case tcpJob:

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"time"
+
 	"lwio/integration/figures/internal/sides"
 	"lwio/integration/internal/measure"
 )
@@ -50,6 +52,10 @@ const (
 	idleConns  = 1000
 	idleMemory = 256 * kib // of a connection; idle ones do not use the granted buffers
 	idleTotal  = 400 * mib
+
+	floodClients = 1000
+	peerRate     = 2000            // attempts in a second
+	peerLead     = 3 * time.Second // fills the tables of the server
 )
 
 // ioRows are the rows of file I/O.
@@ -200,6 +206,12 @@ var ioRows = []measure.Row{
 		under(0, measure.ServerMemory, idleMemory), under(0, measure.TotalMemory, idleTotal),
 		under(1, measure.ServerMemory, idleMemory), under(1, measure.TotalMemory, idleTotal),
 	}},
+
+	{Name: "flood", Title: "1000 clients log on, connect over iwarp, CRC on, and read 4 KiB, while unauthenticated peers connect", Subjects: []measure.Subject{
+		{Name: "no unauthenticated peers", Job: flood{Clients: floodClients}},
+		{Name: "clients of a known address", Job: flood{Clients: floodClients, Peers: peerRate, Lead: peerLead, Guess: true}},
+		{Name: "clients of new addresses", Job: flood{Clients: floodClients, Peers: peerRate, Lead: peerLead, Apart: true}},
+	}, Bars: []measure.Bar{allServed(1), allServed(2)}},
 }
 
 // protection is a row of SMB and iWARP, without encryption and with it.
@@ -247,6 +259,11 @@ func atMost(ours, beside int, f measure.Figure, amount float64) measure.Bar {
 
 func rateAtLeast(ours, beside int, amount float64) measure.Bar {
 	return measure.Bar{Ours: ours, Beside: beside, Figure: measure.Rate, Kind: measure.AtLeast, Amount: amount}
+}
+
+// allServed is a bar of the flood: as many clients are served as without unauthenticated peers.
+func allServed(ours int) measure.Bar {
+	return measure.Bar{Ours: ours, Beside: 0, Figure: measure.Served, Kind: measure.AtLeast, Amount: 1}
 }
 
 func under(ours int, f measure.Figure, amount float64) measure.Bar {

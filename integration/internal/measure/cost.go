@@ -5,8 +5,8 @@ import (
 	"io"
 )
 
-// Cost is the cost of a work that a subject does in addition to another subject, and what the work costs alone, all
-// in the unit of the figure.
+// Cost is the cost of a work that a subject does in addition to another subject, and the floors of this work, all in
+// the unit of the figure.
 type Cost struct {
 	// Added is the figure of the subject less that of the other one.
 	Added float64 `json:"added"`

@@ -11,6 +11,9 @@ const (
 	Throughput   Figure = "throughput"    // bytes per second
 	Each         Figure = "each"          // nanoseconds of one operation
 	P50          Figure = "p50"           // nanoseconds
+	P99          Figure = "p99"           // nanoseconds
+	Served       Figure = "served"        // clients that a server has served
+	PeerRate     Figure = "peers"         // attempts of unauthenticated peers per second
 	ClientCPU    Figure = "client CPU"    // nanoseconds for one operation
 	ServerCPU    Figure = "server CPU"    // nanoseconds for one operation
 	MachineCPU   Figure = "machine CPU"   // nanoseconds for one operation, interrupts included
@@ -24,8 +27,8 @@ const (
 
 // columns are all figures in the order of the columns.
 var columns = []Figure{
-	Rate, Throughput, Each, P50, ClientCPU, ServerCPU, MachineCPU, Others, Allocations, ClientMemory, ServerMemory, TotalMemory,
-	StateSize,
+	Served, Rate, Throughput, Each, P50, P99, PeerRate, ClientCPU, ServerCPU, MachineCPU, Others, Allocations,
+	ClientMemory, ServerMemory, TotalMemory, StateSize,
 }
 
 // Sample is the outcome of one run.
@@ -34,7 +37,9 @@ type Sample map[Figure]float64
 // Format is a value of a figure with its unit.
 func (f Figure) Format(v float64) string {
 	switch f {
-	case Rate:
+	case Served:
+		return fmt.Sprintf("%.0f", v)
+	case Rate, PeerRate:
 		return fmt.Sprintf("%.0f/s", v)
 	case Throughput:
 		return fmt.Sprintf("%.0f MB/s", v/1e6)
@@ -47,7 +52,7 @@ func (f Figure) Format(v float64) string {
 			return fmt.Sprintf("%.1f MiB", v/(1<<20))
 		}
 		return fmt.Sprintf("%.1f KiB", v/1024)
-	case Each, P50, ClientCPU, ServerCPU, MachineCPU:
+	case Each, P50, P99, ClientCPU, ServerCPU, MachineCPU:
 	}
 	return Duration(v)
 }

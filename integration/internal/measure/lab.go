@@ -28,10 +28,12 @@ const Patience = 2 * time.Minute
 // started when a job first needs it.
 type Lab struct {
 	Plan
-	Dir      string // removed at Close
-	Share    string // a directory in it, which servers serve
-	Client   int    // core of clients
-	Server   int    // core of servers
+	Dir    string // removed at Close
+	Share  string // a directory in it, which servers serve
+	Client int    // core of clients
+	Server int    // core of servers
+	// Silent drops the standard error of servers that are started.
+	Silent   bool
 	services map[string]*Service
 	closers  []func() error
 }
@@ -103,7 +105,9 @@ func (l *Lab) Serve(key string, core int, address string, command ...string) (*S
 		return s, nil
 	}
 	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Stderr = os.Stderr
+	if !l.Silent {
+		cmd.Stderr = os.Stderr
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
