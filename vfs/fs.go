@@ -63,7 +63,16 @@ type FS struct {
 
 	skipped atomic.Uint64 // directory entries that are not served
 	stalled stalledOpens
+	// throughFailed is registered by OnThroughFailure; nil for none.
+	throughFailed atomic.Pointer[func(*Open)]
 }
+
+// OnThroughFailure registers f, in place of an earlier one. f runs when the backend has failed at a write of an open
+// with WriteThrough, before the caller of the write gets the error: other written data of the file may be lost too.
+// No lock of this package is held while f runs. The open stays valid during f.
+//
+// Source: [OP-92f]
+func (f *FS) OnThroughFailure(run func(*Open)) { f.throughFailed.Store(&run) }
 
 // Stats is a snapshot of an FS. The fields of type int are current values; the others count
 // since the start.

@@ -98,7 +98,7 @@ func (o *Open) WriteAt(p []byte, off int64) (int, error) {
 	}
 	n, err := o.handle.WriteAt(p, off, o.options&WriteThrough != 0)
 	if err != nil {
-		return n, o.fail("write", err)
+		return n, o.writeFails(err)
 	}
 	o.changes.wrote()
 	return n, nil
@@ -121,10 +121,19 @@ func (o *Open) WriteVec(pieces [][]byte, off int64) (int, error) {
 	}
 	n, err := o.handle.WriteVec(pieces, off, o.options&WriteThrough != 0)
 	if err != nil {
-		return n, o.fail("write", err)
+		return n, o.writeFails(err)
 	}
 	o.changes.wrote()
 	return n, nil
+}
+
+// writeFails returns the error of a write that the backend has refused or not completed.
+func (o *Open) writeFails(err error) error {
+	err = o.fail("write", err)
+	if f := o.fs.throughFailed.Load(); f != nil && o.options&WriteThrough != 0 && ntstatus.Of(err) != ntstatus.FileTooLarge {
+		(*f)(o)
+	}
+	return err
 }
 
 // Sync puts all written data of the file on stable storage, including the data of other opens.

@@ -324,3 +324,42 @@ func TestDiskFullReportsWrittenBytes(t *testing.T) {
 	})
 	wantStatus(t, "truncate", o.Truncate(2*room), ntstatus.DiskFull)
 }
+
+// A failed write of an open that writes through is reported once, a plain write and a refused one not.
+func TestFailureOfWriteThroughIsReported(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		options vfs.Options
+		off     int64
+		want    bool
+	}{
+		{"write-through", vfs.WriteThrough, 0, true},
+		{"plain", 0, 0, false},
+		{"beyond the largest file", vfs.WriteThrough, math.MaxInt64 - 100, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t, func(cfg *vfs.Config) {
+				if c.off == 0 {
+					cfg.Shares[0].Backend = &smallDisk{Backend: cfg.Shares[0].Backend}
+				}
+			})
+			var failed []*vfs.Open
+			s.FS.OnThroughFailure(func(o *vfs.Open) { failed = append(failed, o) })
+			o := s.mustOpen("new", disposition(vfs.Create), func(r *vfs.OpenRequest) { r.Options |= c.options })
+			held(t, o, func() {
+				if _, err := o.WriteAt([]byte("x"), c.off); err == nil {
+					t.Error("the write succeeds")
+				}
+				if c.want && (len(failed) != 1 || failed[0] != o) || !c.want && failed != nil {
+					t.Errorf("%d failures are reported", len(failed))
+				}
+				if _, err := o.WriteVec([][]byte{{1}, {2}}, c.off); err == nil {
+					t.Error("the vectored write succeeds")
+				}
+			})
+			if (len(failed) == 2) != c.want {
+				t.Errorf("%d failures are reported", len(failed))
+			}
+		})
+	}
+}

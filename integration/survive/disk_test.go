@@ -297,6 +297,45 @@ func TestSyncErrorOutlivesLossesAndRestarts(t *testing.T) {
 	}
 }
 
+// TestFailedWriteThroughReachesOtherOpensAfterRestart has the system lose written data, which it reports to a write of
+// an open that writes through. The server is killed. Each other open that wrote gets the error once, at its sync. The
+// open that writes through has it already.
+//
+// Source: [OP-92f]
+func TestFailedWriteThroughReachesOtherOpensAfterRestart(t *testing.T) {
+	disk, dir := lossyDisk(t)
+	s := serve(t, dir, stateFlags(t, true)...)
+	ctx := t.Context()
+	for _, transport := range transports {
+		t.Run(transport, func(t *testing.T) {
+			name := "through-" + transport
+			opens := []*visitor{visit(t, s, transport, name), visit(t, s, transport, name)}
+			through, err := connect(t, s, transport).OpenFile(ctx, name, os.O_RDWR|os.O_SYNC, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			disk.FailWriteback()
+			if _, err := through.WriteAt([]byte("data"), 8192); !errors.Is(err, syscall.EIO) {
+				t.Errorf("the write: %v", err)
+			}
+			if err := errors.Join(s.Kill(), s.Start()); err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range opens {
+				if err := v.f.Sync(ctx); !errors.Is(err, syscall.EIO) {
+					t.Errorf("the sync of open %d: %v", i+1, err)
+				}
+				if err := v.f.Sync(ctx); err != nil {
+					t.Errorf("the next sync of open %d: %v", i+1, err)
+				}
+			}
+			if err := through.Sync(ctx); err != nil {
+				t.Errorf("the sync of the open that writes through: %v", err)
+			}
+		})
+	}
+}
+
 // TestRebootOfTheHostIsReported restarts the server as after a restart of the host. Data that was acknowledged and not
 // synced is not promised then: Sync and Close of each open say so, and so does the file over each transport.
 func TestRebootOfTheHostIsReported(t *testing.T) {

@@ -66,6 +66,9 @@ func newLineages(cfg *Config, memory *account.Sum) *lineages {
 		instances: make(map[instance]map[*durable]struct{}),
 	}
 	t.kept.state, t.kept.log, t.kept.of = cfg.Durable.State, cfg.Logger, t.ofFile
+	if t.kept.state != nil {
+		cfg.FS.OnThroughFailure(t.kept.throughFails)
+	}
 	return t
 }
 

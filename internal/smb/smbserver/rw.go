@@ -5,7 +5,6 @@ import (
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
-	"lwio/vfs"
 )
 
 // handleClose serves CLOSE; the response is sent once the open is closed.
@@ -117,7 +116,7 @@ func handleWrite(r *request, q smbwire.WriteRequest) ntstatus.Status {
 		if st = r.throttle(0, len(q.Data)); st != ntstatus.Success {
 			return st
 		}
-		if st = writeFile(o.file, &q); st == ntstatus.Success {
+		if st = writeFile(r, o, &q); st == ntstatus.Success {
 			r.conn.srv.stats.writes.Add(1)
 			r.conn.srv.stats.writtenBytes.Add(uint64(n))
 		}
@@ -131,18 +130,16 @@ func handleWrite(r *request, q smbwire.WriteRequest) ntstatus.Status {
 }
 
 // writeFile writes to a file, durably if the request asks for that.
-func writeFile(f *vfs.Open, q *smbwire.WriteRequest) ntstatus.Status {
-	if err := f.Acquire(); err != nil {
+func writeFile(r *request, o *open, q *smbwire.WriteRequest) ntstatus.Status {
+	if err := o.file.Acquire(); err != nil {
 		return statusOf(err)
 	}
-	defer f.Release()
-	if _, err := f.WriteAt(q.Data, int64(q.Offset)); err != nil {
+	defer o.file.Release()
+	if _, err := o.file.WriteAt(q.Data, int64(q.Offset)); err != nil {
 		return statusOf(err)
 	}
 	if q.Flags&smbwire.WriteFlagThrough != 0 {
-		if err := f.Sync(); err != nil {
-			return statusOf(err)
-		}
+		return r.conn.srv.lineages.kept.flush(o, r.session)
 	}
 	return ntstatus.Success
 }

@@ -54,7 +54,7 @@ func (k *keptFiles) flush(o *open, s *Session) ntstatus.Status {
 		if d != nil {
 			d.syncFailed.set(st, s)
 		}
-		k.syncFails(o.file)
+		k.syncFails(o.file, nil)
 	case d != nil && st == ntstatus.Success:
 		k.setUnsynced(d, false)
 	}
@@ -66,14 +66,20 @@ func ofDisk(st ntstatus.Status) bool {
 	return st != ntstatus.Success && st != ntstatus.AccessDenied && st != ntstatus.FileClosed
 }
 
-// syncFails notes a failure for all durable opens of a file. The system reports it to each of them, but not to
+// throughFails notes a failure at a write of an open with vfs.WriteThrough, whose data goes to the disk like
+// that of a FLUSH. The open itself has written nothing else that is not on the disk.
+//
+// Source: [OP-92f]
+func (k *keptFiles) throughFails(f *vfs.Open) { k.syncFails(f, f) }
+
+// syncFails notes a failure for all durable opens of a file but one. The system reports it to each of them, but not to
 // those that the next process makes of their records.
-func (k *keptFiles) syncFails(f *vfs.Open) {
+func (k *keptFiles) syncFails(f, except *vfs.Open) {
 	if k.state == nil {
 		return
 	}
 	for _, d := range k.of(f) {
-		if d.file.Granted()&(vfs.WriteData|vfs.AppendData) != 0 {
+		if d.file != except && d.file.Granted()&(vfs.WriteData|vfs.AppendData) != 0 {
 			k.setUnsynced(d, true)
 		}
 	}
