@@ -27,6 +27,10 @@ type OpenRequest struct {
 	// User is charged for the open and its locks (Config.MaxUserOpens), and has the rights that
 	// Share.Rights returns; "" is no user.
 	User string
+	// Lease asks for a lease or an oplock of a file; nil does not.
+	Lease *LeaseRequest
+	// Again says that an earlier attempt of the same open had to wait for a lease.
+	Again bool
 	// Creating, if set, is called before a file is made, with the record of the open; the Identity is
 	// not known yet. It is called with locks of the FS held, and must not use the FS.
 	Creating func(Record)
@@ -46,7 +50,8 @@ const maxRaces = 16
 // ACCESS_DENIED if the rights of the user on the share, the file or the operating system forbid the
 // access, for a path that leads out of the share, and for a special file;
 // CANNOT_DELETE, DIRECTORY_NOT_EMPTY for delete on close;
-// TOO_MANY_OPENED_FILES; FILE_CLOSED after FS.Close.
+// TOO_MANY_OPENED_FILES; FILE_CLOSED after FS.Close. A [LeaseWait] for an open that has to wait until the
+// holder of a lease acknowledges its break.
 //
 // Source: [MS-FSA 2.1.5.1] [MS-SMB2 3.3.5.9] [OP-57]
 func (f *FS) Open(req OpenRequest) (*Open, Action, error) {
@@ -81,6 +86,7 @@ func (f *FS) open(req *OpenRequest) (*Open, Action, error) {
 	}
 	c := creation{fs: f, share: s, path: path, req: req, rights: rights, want: req.Access.specific()}
 	o, action, err := c.run()
+	c.leases.notices.send()
 	if err != nil {
 		if !c.withdrawn {
 			f.opens.Give(req.User, 1, account.Last)
@@ -129,7 +135,8 @@ type creation struct {
 	req       *OpenRequest
 	rights    Rights // of the user when the open began
 	want      Access // without generic rights
-	withdrawn bool   // another goroutine closes the open and ends its count
+	leases    leaseDemand
+	withdrawn bool // another goroutine closes the open and ends its count
 }
 
 func (c *creation) run() (*Open, Action, error) {
@@ -185,6 +192,9 @@ func (c *creation) create() (*Open, Action, error) {
 	case readOnly && !isDir && c.req.Options&DeleteOnClose != 0:
 		return nil, 0, because(ntstatus.CannotDelete, "file is read-only")
 	}
+	if err := c.demand(FileInfo{}).mayOpen(&c.fs.table, NodeID{}, nil); err != nil {
+		return nil, 0, err
+	}
 	o := c.newOpen()
 	o.granted = c.want &^ MaximumAllowed
 	if c.want&MaximumAllowed != 0 {
@@ -239,7 +249,9 @@ func (c *creation) existing(info FileInfo) (*Open, Action, error) {
 	if !empties {
 		return o, Opened, nil
 	}
-	if err := c.empty(o); err != nil {
+	err = c.empty(o)
+	c.leases.contend(o.caching.file, o.caching.lease, useOverwrite) // a lease that was granted meanwhile
+	if err != nil {
 		c.withdraw(o)
 		return nil, 0, err
 	}
@@ -275,7 +287,7 @@ func (c *creation) mayOpen(info FileInfo) error {
 	case c.path == "" && opts&DeleteOnClose != 0:
 		return because(ntstatus.CannotDelete, "root of the share")
 	}
-	return busy
+	return c.demand(info).mayOpen(&c.fs.table, info.Node(), busy)
 }
 
 // admit adds o to the table, unless the file is not the described one, or another open conflicts.
@@ -296,7 +308,7 @@ func (c *creation) admit(o *Open, looked FileInfo) error {
 		if info.Dir {
 			o.dir = &directory{refs: &o.refs, handle: o.handle, backend: c.share.Backend, table: &c.fs.table}
 		}
-		err = c.fs.table.register(o, o.granted|c.emptying(looked))
+		err = c.fs.table.register(o, o.granted|c.emptying(looked), c.demand(looked))
 	}
 	if err != nil {
 		return discard(o.handle, err)

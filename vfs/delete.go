@@ -14,7 +14,7 @@ import (
 // cancelled.
 //
 // Errors: ACCESS_DENIED without Delete, CANNOT_DELETE for a read-only file and the root,
-// DIRECTORY_NOT_EMPTY.
+// DIRECTORY_NOT_EMPTY. A [LeaseWait] if the holder of a lease may delay the close of the file.
 //
 // Source: [MS-FSCC 2.4.11] [MS-FSA 2.1.5.15.3]
 func (o *Open) SetDeleteOnClose(on bool) error {
@@ -26,8 +26,22 @@ func (o *Open) SetDeleteOnClose(on bool) error {
 			o.fs.table.clearDeletion(o)
 			return nil
 		}
-		return o.setDeletePending()
+		if err := o.breakHandles(); err != nil {
+			return err
+		}
+		err := o.setDeletePending()
+		if err == nil {
+			_ = o.breakHandles() // that were granted meanwhile; the delete is pending without them
+		}
+		return err
 	})
+}
+
+// breakHandles breaks the leases of others that delay the close of the file. The error is a wait.
+func (o *Open) breakHandles() error {
+	notices, err := o.caching.rename()
+	notices.send()
+	return err
 }
 
 // DeletePending reports whether a delete of the file is pending.

@@ -32,6 +32,10 @@
 //   - A [Lock] keeps other opens of the file from locking, reading or writing a range of its
 //     bytes, over SMB and LWIO ([Open.TryLock], [Open.QueueLock], [Open.Unlock]).
 //
+//   - A lease or an oplock ([LeaseRequest]) allows a client to cache data, or to delay a close. Each
+//     operation of another open that contradicts it, over SMB or LWIO, breaks it first. An operation that
+//     has to wait for the acknowledgement returns a [LeaseWait], and waits without a lock.
+//
 // Paths are slash-separated and relative to the share; "" is the share's root. Errors are [*Error] and
 // wrap an NT status. errors.Is compares the status with the Go errors (fs.ErrNotExist,
 // fs.ErrPermission, io.EOF, ...).
@@ -40,7 +44,8 @@
 //
 // FS has the shares, the limits and the table (open files, their opens, pending deletes). An Open is
 // composed of its tableEntry (the part that the table changes), its Ownership (the client),
-// references (I/O in flight), openLocks (its byte-range locks, in the lockTable of the file),
+// references (I/O in flight), openLocks (its byte-range locks, in the lockTable of the file), openLease (its
+// lease, in the fileLeases of the file; leaseTable has those of all files),
 // changeReports (its reports to watches), two hooks (revoke, stall) and, for a directory, a directory
 // (its enumeration). A creation is an open in progress, a renaming a rename in progress, a closing a
 // close in progress.
@@ -66,7 +71,7 @@
 //
 // Mutexes are taken in this order: share.ns (shared by opens and deletes, exclusive for renames and
 // for the delete of directories), one of share.paths (serialises the operations on one name),
-// directory.mu, table.mu (never held over I/O), pendingDirs.mu, watches.mu (held while functions of
+// directory.mu, table.mu (never held over I/O), leaseTable.mu, pendingDirs.mu, watches.mu (held while functions of
 // watches run), lockTable.mu, account.Sum. hooks.mu and stalledOpens.mu are taken alone. Hooks run
 // without a held mutex.
 package vfs

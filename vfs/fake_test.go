@@ -52,6 +52,7 @@ type hooked struct {
 	removable error
 	durable   []bool // of the writes so far
 	truncate  func() error
+	wrote     func() // after a write
 	close     func() // before a handle is closed
 }
 
@@ -91,7 +92,11 @@ func (f *hookedFile) Close() error {
 
 func (f *hookedFile) WriteAt(p []byte, off int64, durable bool) (int, error) {
 	f.b.durable = append(f.b.durable, durable)
-	return f.Handle.WriteAt(p, off, durable)
+	n, err := f.Handle.WriteAt(p, off, durable)
+	if f.b.wrote != nil {
+		f.b.wrote()
+	}
+	return n, err
 }
 
 func (f *hookedFile) Truncate(size int64) error {

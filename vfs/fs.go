@@ -19,6 +19,7 @@ const DefaultMaxOpens = 16384
 // The other defaults of Config.
 const (
 	defaultRevokeTimeout = 5 * time.Second
+	defaultLeaseTimeout  = 35 * time.Second
 	defaultMaxLocks      = 65536
 	defaultMaxFileLocks  = 8192
 	defaultMaxOpenLocks  = 4096
@@ -44,6 +45,11 @@ type Config struct {
 	//
 	// Source: [OP-58b]
 	RevokeTimeout time.Duration
+	// LeaseTimeout bounds how long an operation waits for the holder of a lease to acknowledge its
+	// break. After that the holder loses the lease. 0 means 35 s.
+	//
+	// Source: [MS-SMB2 3.3.2.1], [MS-SMB2 3.3.2.5]
+	LeaseTimeout time.Duration
 }
 
 // Owner is the owner of an open: any comparable value. SMB uses the lineage of its session.
@@ -59,6 +65,7 @@ type FS struct {
 	table  table
 	opens  *account.Sum // the opens in the table, and the opens in progress
 	locks  lockQuota
+	leases leaseTable
 	lastID atomic.Uint64
 
 	skipped atomic.Uint64 // directory entries that are not served
@@ -89,6 +96,10 @@ type Stats struct {
 	SkippedEntries uint64
 	// Stalled is the number of closed opens whose I/O has not ended.
 	Stalled int
+	// Leases is the number of leases and oplocks, at most that of the opens. LeaseBreaks counts their
+	// breaks, and LeasesRevoked the leases whose holders did not acknowledge a break.
+	Leases                     int
+	LeaseBreaks, LeasesRevoked uint64
 }
 
 // New returns an FS. On success it owns the backends of cfg.Shares.
@@ -102,7 +113,11 @@ func New(cfg Config) (*FS, error) {
 		opens:   newOpenSum(cfg.MaxOpens, cfg.MaxUserOpens),
 		shares:  make(map[string]*share),
 	}
-	f.table.init()
+	f.table.init(&f.leases)
+	f.leases.byKey = make(map[LeaseKey]*lease)
+	if f.leases.patience = cfg.LeaseTimeout; f.leases.patience <= 0 {
+		f.leases.patience = defaultLeaseTimeout
+	}
 	f.locks = lockQuota{
 		all:     account.NewSum(int64(positive(cfg.MaxLocks, defaultMaxLocks)), 0),
 		perFile: positive(cfg.MaxFileLocks, defaultMaxFileLocks),
@@ -208,6 +223,9 @@ func (f *FS) Stats() Stats {
 		MaxLocks:       int(f.locks.all.Limit()),
 		SkippedEntries: f.skipped.Load(),
 		Stalled:        int(f.stalled.n.Load()),
+		Leases:         f.leases.held(),
+		LeaseBreaks:    f.leases.breaks.Load(),
+		LeasesRevoked:  f.leases.revoked.Load(),
 	}
 }
 

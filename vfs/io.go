@@ -96,7 +96,9 @@ func (o *Open) WriteAt(p []byte, off int64) (int, error) {
 	if !o.locks.mayWrite(off, len(p)) {
 		return 0, o.fail("write", ntstatus.FileLockConflict)
 	}
+	o.caching.change()
 	n, err := o.handle.WriteAt(p, off, o.options&WriteThrough != 0)
+	o.caching.change()
 	if err != nil {
 		return n, o.writeFails(err)
 	}
@@ -119,7 +121,9 @@ func (o *Open) WriteVec(pieces [][]byte, off int64) (int, error) {
 	if !o.locks.mayWrite(off, total) {
 		return 0, o.fail("write", ntstatus.FileLockConflict)
 	}
+	o.caching.change()
 	n, err := o.handle.WriteVec(pieces, off, o.options&WriteThrough != 0)
+	o.caching.change()
 	if err != nil {
 		return n, o.writeFails(err)
 	}
@@ -165,7 +169,10 @@ func (o *Open) Truncate(size int64) error {
 		case size < 0 || o.IsDir():
 			return ntstatus.InvalidParameter
 		}
-		if err := o.handle.Truncate(size); err != nil {
+		o.caching.change()
+		err := o.handle.Truncate(size)
+		o.caching.change()
+		if err != nil {
 			return err
 		}
 		o.changes.modified(ChangedSize | ChangedAttributes)

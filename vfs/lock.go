@@ -29,7 +29,10 @@ func (o *Open) TryLock(locks ...Lock) error {
 	if err := mayLock(o.IsDir(), o.granted); err != nil {
 		return o.fail("lock", err)
 	}
-	return o.fail("lock", o.locks.try(locks))
+	o.caching.change()
+	err := o.locks.try(locks)
+	o.caching.change()
+	return o.fail("lock", err)
 }
 
 // QueueLock locks a range as TryLock does and returns nil. If another lock conflicts, it queues the
@@ -44,7 +47,9 @@ func (o *Open) QueueLock(l Lock) (*LockWait, error) {
 	if err != nil {
 		return nil, o.fail("lock", err)
 	}
+	o.caching.change()
 	w, err := o.locks.queue(l)
+	o.caching.change()
 	if w == nil {
 		return nil, o.fail("lock", err)
 	}

@@ -28,6 +28,7 @@ type Open struct {
 	ownership Ownership
 	refs      references
 	locks     openLocks
+	caching   openLease
 	changes   changeReports
 	dir       *directory // nil for a file
 	revoke    hooks      // when a close begins

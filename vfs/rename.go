@@ -15,7 +15,8 @@ import (
 // a target that is open, read-only, or not a file, and for a file whose delete is pending;
 // SHARING_VIOLATION if another open can delete the directory of newPath, or does not share writes to it;
 // OBJECT_NAME_COLLISION; OBJECT_PATH_NOT_FOUND; DELETE_PENDING for a target or a directory
-// above it whose delete is pending; the statuses of a bad path.
+// above it whose delete is pending; the statuses of a bad path. A [LeaseWait] if the holder of a lease may
+// delay the close of the file, of the target, or of a file below the directory.
 //
 // Source: [MS-FSCC 2.4.37] [MS-FSA 2.1.5.15.11]
 func (o *Open) Rename(newPath string, replace bool) error {
@@ -31,10 +32,10 @@ func (o *Open) Rename(newPath string, replace bool) error {
 		case wantDir && !o.IsDir():
 			return because(ntstatus.ObjectNameInvalid, "a file's name ends in a slash")
 		}
-		o.share.ns.Lock()
-		defer o.share.ns.Unlock()
-		r := renaming{open: o, table: &o.fs.table, from: o.Path(), to: to, replace: replace}
-		return r.run()
+		r := renaming{open: o, table: &o.fs.table, to: to, replace: replace}
+		err = r.lockedRun()
+		r.notices.send()
+		return err
 	})
 }
 
@@ -45,11 +46,25 @@ type renaming struct {
 	table    *table
 	from, to string
 	replace  bool
+	notices  leaseNotices
+}
+
+// lockedRun takes share.ns for run.
+func (r *renaming) lockedRun() error {
+	o := r.open
+	o.share.ns.Lock()
+	defer o.share.ns.Unlock()
+	r.from = o.Path()
+	return r.run()
 }
 
 func (r *renaming) run() error {
 	if r.to == r.from {
 		return nil
+	}
+	var err error
+	if r.notices, err = r.open.caching.rename(); err != nil {
+		return err
 	}
 	if err := r.mayMove(); err != nil {
 		return err
@@ -123,11 +138,22 @@ func (r *renaming) mayMove() error {
 	for _, n := range r.table.nodes {
 		for _, other := range n.opens {
 			if other.share == o.share && strings.HasPrefix(other.entry.path, r.from+"/") {
-				return because(ntstatus.AccessDenied, "a file below the directory is open")
+				return r.refuseLocked(n, "a file below the directory is open")
 			}
 		}
 	}
 	return nil
+}
+
+// refuseLocked refuses a rename because of the opens of another file, if no lease delays their close.
+// Precondition: table.mu is held.
+func (r *renaming) refuseLocked(n *node, reason string) error {
+	notices, err := n.leases.rename(nil)
+	r.notices = append(r.notices, notices...)
+	if err == nil {
+		err = because(ntstatus.AccessDenied, reason)
+	}
+	return err
 }
 
 // mayReplace checks the rules for an existing target.
@@ -135,14 +161,18 @@ func (r *renaming) mayReplace(target FileInfo) error {
 	r.table.mu.Lock()
 	n := r.table.nodes[target.Node()]
 	pending := n != nil && n.deletion != nil
+	var busy error
+	if n != nil && !pending && r.replace {
+		busy = r.refuseLocked(n, "target is open")
+	}
 	r.table.mu.Unlock()
 	switch {
 	case pending:
 		return ntstatus.DeletePending
 	case !r.replace:
 		return ntstatus.ObjectNameCollision
-	case n != nil:
-		return because(ntstatus.AccessDenied, "target is open")
+	case busy != nil:
+		return busy
 	case target.Special:
 		return because(ntstatus.AccessDenied, "target is neither a file nor a directory")
 	case target.Dir:

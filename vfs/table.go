@@ -15,9 +15,11 @@ type table struct {
 	nodes  map[NodeID]*node
 	byKey  map[[24]byte]*Open
 	owners map[Owner]map[*Open]struct{}
+	leases *leaseTable
 }
 
-func (t *table) init() {
+func (t *table) init(leases *leaseTable) {
+	t.leases = leases
 	t.nodes = make(map[NodeID]*node)
 	t.byKey = make(map[[24]byte]*Open)
 	t.owners = make(map[Owner]map[*Open]struct{})
@@ -46,10 +48,11 @@ func (e *tableEntry) endReturnLocked() {
 	}
 }
 
-// node is a file that is open. table.mu guards all fields but locks.
+// node is a file that is open. table.mu guards all fields but locks and leases.
 type node struct {
 	id      NodeID
 	locks   lockTable
+	leases  fileLeases
 	opens   []*Open     // in no order
 	counts  shareCounts // of the opens that are no orphans
 	orphans shareCounts
@@ -82,6 +85,14 @@ func (n *node) sharing(o *Open) *shareCounts {
 		return &n.orphans
 	}
 	return &n.counts
+}
+
+// fileLeases returns the leases of the file; nil for no file.
+func (n *node) fileLeases() *fileLeases {
+	if n == nil {
+		return nil
+	}
+	return &n.leases
 }
 
 // deletion is a delete that is pending.
@@ -117,21 +128,30 @@ func (t *table) admit(id NodeID, access Access, mode ShareMode) error {
 	return t.admitLocked(id, access, mode)
 }
 
-// register adds o and its node to the table, unless a new open with that access conflicts.
-func (t *table) register(o *Open, access Access) error {
+// register adds o and its node to the table, unless a new open with that access conflicts. It breaks the
+// leases that the open breaks; the caller sends the notices of the demand.
+func (t *table) register(o *Open, access Access, d *leaseDemand) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
 		return ntstatus.FileClosed
 	}
-	if err := t.admitLocked(o.nodeID, access, o.shareMode); err != nil && (!o.entry.returning || !errors.Is(err, errGrace)) {
+	n := t.nodes[o.nodeID]
+	own, err := t.leases.own(n.fileLeases(), d.request)
+	if err != nil {
 		return err
 	}
-	n := t.nodes[o.nodeID]
-	if n == nil {
-		n = &node{id: o.nodeID}
-		t.nodes[o.nodeID] = n
+	if err := t.admitLocked(o.nodeID, access, o.shareMode); err != nil && (!o.entry.returning || !errors.Is(err, errGrace)) {
+		return d.shareLocked(n, own, err)
 	}
+	if n == nil {
+		n = &node{id: o.nodeID, leases: fileLeases{table: t.leases, id: o.nodeID}}
+		t.nodes[o.nodeID] = n
+	} else if err := d.contendLocked(n, o, own); err != nil {
+		return err
+	}
+	o.caching.file = &n.leases
+	d.grantLocked(n, o, own)
 	o.entry.node = n
 	o.locks = openLocks{table: &n.locks, quota: &o.fs.locks, user: o.user}
 	if appendOnly(o.granted) {
@@ -190,6 +210,7 @@ func (t *table) unregister(o *Open) *deletion {
 	o.entry.endReturnLocked()
 	delete(t.byKey, o.key)
 	t.disownLocked(o)
+	o.caching.leave(o)
 	if o.entry.deleteOnClose {
 		t.setDeletionLocked(o)
 	}
