@@ -94,7 +94,7 @@ func TestBytesBehindTheEndAreDamage(t *testing.T) {
 	}
 }
 
-// A file that was made shorter is damaged, except between two frames.
+// A file that was made shorter is damaged.
 func TestShorterFileIsDamaged(t *testing.T) {
 	d, _ := filled(t)
 	tail := int(mustOpen(t, d).current.tail)
@@ -109,39 +109,26 @@ func TestShorterFileIsDamaged(t *testing.T) {
 	}
 }
 
-// Each beginning of a file is refused, or has the records of some first batches: no part of a batch, and nothing else.
+// Each beginning of a file is refused, also if it ends between two batches, by itself or with zeros behind it. An empty
+// file is one that a crash has left before its header was written.
 func TestBeginningOfFile(t *testing.T) {
 	d, _ := filled(t)
 	whole := d.files["log.1"]
-	tail := int(mustOpen(t, d).current.tail)
-	d, want := newFakeDir(), []records{{}}
-	l := mustOpen(t, d)
-	ends := map[int]int{0: 0, int(l.current.tail): 0} // the number of batches before an offset
-	for i := range uint64(6) {
-		list := []change{{opPut, Key{i, 1}, "first"}, {opPut, Key{i, 2}, "second"}}
-		if err := write(l, list); err != nil {
-			t.Fatal(err)
-		}
-		want = append(want, want[i].apply(list))
-		ends[int(l.current.tail)] = int(i) + 1
-	}
-	if !bytes.Equal(d.files["log.1"], whole) {
-		t.Fatal("the same batches make another file")
-	}
-	for n := range tail {
-		c := d.clone()
-		c.files["log.1"] = c.files["log.1"][:n]
-		l, err := openLog(c, boot, small)
-		var damage *CorruptError
-		batches, whole := ends[n]
-		switch {
-		case !whole && (!errors.As(err, &damage) || !Broken(err)):
-			t.Fatalf("cut at %d: %v", n, err)
-		case whole && err != nil:
-			t.Fatalf("cut at %d, between two batches: %v", n, err)
-		case whole:
-			if got, err := contents(l); err != nil || !cmp.Equal(got, want[batches]) {
-				t.Fatalf("cut at %d: %v\n%s", n, err, cmp.Diff(want[batches], got))
+	for n := range int(mustOpen(t, d).current.tail) {
+		zeros := append(bytes.Clone(whole[:n]), make([]byte, len(whole)-n)...)
+		for what, content := range map[string][]byte{"cut": whole[:n], "zeros": zeros} {
+			c := d.clone()
+			c.files["log.1"] = content
+			l, err := openLog(c, boot, small)
+			var damage *CorruptError
+			switch {
+			case bytes.Equal(content, whole): // the last batch ends with zeros
+			case n == 0 && err == nil:
+				if got, err := contents(l); err != nil || len(got) > 0 {
+					t.Errorf("an empty file, %s: %v, %v", what, got, err)
+				}
+			case !errors.As(err, &damage) || !Broken(err):
+				t.Fatalf("%s at %d: %v", what, n, err)
 			}
 		}
 	}
@@ -176,7 +163,11 @@ func TestOtherFilesAreDamage(t *testing.T) {
 		"a copy":          func(f map[string][]byte) { f["log.2"] = f["log.1"] },
 		"an empty first":  func(f map[string][]byte) { f["log.2"], f["log.1"] = headerOf(2), nil },
 		"a cut before":    func(f map[string][]byte) { f["log.2"], f["log.1"] = headerOf(2), f["log.1"][:100] },
-		"another version": func(f map[string][]byte) { f["log.1"][8] = 2 },
+		"another version": func(f map[string][]byte) { f["log.1"][8] = 3 },
+		"a later one alone": func(f map[string][]byte) {
+			f["log.2"] = nil
+			delete(f, "log.1")
+		},
 	} {
 		d, _ := filled(t)
 		change(d.files)

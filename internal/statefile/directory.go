@@ -39,6 +39,8 @@ type file interface {
 	// commit writes p at off, which is a multiple of 8, into reserved space. The first 8 bytes are
 	// stored after all others, at once.
 	commit(p []byte, off int64) error
+	// mark stores the mark of the header, at once.
+	mark(end int64) error
 }
 
 // osDirectory is a directory of the host.

@@ -10,8 +10,9 @@
 // could have any part of them, and half of the records is worse than none.
 //
 // A batch takes effect as a whole: its first 8 bytes are stored last, at once. Without them Open removes the
-// others. Any other difference is damage: a *CorruptError with the name of the file and the
-// offset, and nothing is changed: a lost lock must not go unnoticed. A failure of the file system (ENOSPC,
+// others. Any other difference is damage: a *CorruptError with the name of the file and the offset, and nothing
+// is changed: a lost lock must not go unnoticed. The header of the file has the end of the last batch, so a file that
+// was cut between two batches, or whose last pages are lost, is damaged too. A failure of the file system (ENOSPC,
 // EIO, a read-only file system) is the error of the Apply that met it, also if it comes as a signal of
 // the store. The log is then as before, and the next Apply tries again.
 //
@@ -20,7 +21,8 @@
 //   - lock is locked (flock) while a process has the log open. The kernel unlocks it after the last
 //     system call of a killed process, so that no write of it is in flight any more.
 //   - boot has the boot id of the host, on stable storage.
-//   - log.N has a header, the batches in order (frames: size, checksum, changes), and zeros.
+//   - log.N has a header with the end of the batches, the batches in order (frames: size, checksum,
+//     changes), and zeros.
 //
 // The directory has mode 0700, and the files 0600. Space is reserved in steps of 1 MiB (fallocate), so the store
 // needs none.

@@ -1,6 +1,7 @@
 package statefile
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"io/fs"
@@ -152,6 +153,18 @@ func (f *fakeFile) commit(p []byte, off int64) error {
 		return errKilled
 	}
 	copy(f.dir.files[f.name][off:], p[:frameCommit])
+	return nil
+}
+
+// mark is one step.
+func (f *fakeFile) mark(end int64) error {
+	switch err := f.dir.failure("mark"); {
+	case err != nil:
+		return err
+	case f.dir.step(1) == 0:
+		return errKilled
+	}
+	binary.LittleEndian.PutUint64(f.dir.files[f.name][markOffset:], uint64(end))
 	return nil
 }
 

@@ -10,11 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// osFile is a file of the host. The end of it is mapped, so that a frame costs no system call.
+// osFile is a file of the host. The end of it and its header are mapped, so that a frame costs no system call.
 type osFile struct {
 	*os.File
 	mapped []byte
-	base   int64 // of mapped in the file
+	base   int64  // of mapped in the file
+	header []byte // the mapped header; nil before the first mark
 }
 
 func (f *osFile) size() (int64, error) {
@@ -28,11 +29,16 @@ func (f *osFile) size() (int64, error) {
 func (f *osFile) truncate(size int64) error { return errors.Join(f.unmap(), f.Truncate(size)) }
 
 // Close closes the file.
-func (f *osFile) Close() error { return errors.Join(f.unmap(), f.File.Close()) }
+func (f *osFile) Close() error {
+	return errors.Join(f.unmap(), f.release(&f.header), f.File.Close())
+}
 
-func (f *osFile) unmap() error {
-	m := f.mapped
-	if f.mapped = nil; m == nil {
+func (f *osFile) unmap() error { return f.release(&f.mapped) }
+
+// release unmaps memory.
+func (f *osFile) release(mapped *[]byte) error {
+	m := *mapped
+	if *mapped = nil; m == nil {
 		return nil
 	}
 	return f.fail("unmap", unix.Munmap(m))
@@ -68,25 +74,45 @@ func (f *osFile) remap(from, to int64) error {
 		return err
 	}
 	base := from &^ int64(os.Getpagesize()-1)
-	m, err := unix.Mmap(int(f.Fd()), base, int(to-base), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return f.fail("map", err)
+	m, err := f.mmap(base, to)
+	if err == nil {
+		f.mapped, f.base = m, base
 	}
-	f.mapped, f.base = m, base
-	return nil
+	return err
+}
+
+// mmap maps the bytes between two offsets. The first one is the begin of a page.
+func (f *osFile) mmap(from, to int64) ([]byte, error) {
+	m, err := unix.Mmap(int(f.Fd()), from, int(to-from), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	return m, f.fail("map", err)
 }
 
 // errFault is the error of a store into mapped memory that the kernel refuses.
 var errFault = fmt.Errorf("%w: the file system refuses the store", unix.EIO)
 
-// commit stores p into the mapped memory. A failure of the file system, which comes as a signal of this
-// thread, is an error.
-func (f *osFile) commit(p []byte, off int64) (err error) {
+// commit stores p into the mapped memory.
+func (f *osFile) commit(p []byte, off int64) error {
 	if off < f.base || off+int64(len(p)) > f.base+int64(len(f.mapped)) {
 		if err := f.remap(off, off+int64(len(p))); err != nil {
 			return err
 		}
 	}
+	return f.try(func() { store(f.mapped[off-f.base:], p) })
+}
+
+// mark stores the mark into the mapped header.
+func (f *osFile) mark(end int64) (err error) {
+	if f.header == nil {
+		if f.header, err = f.mmap(0, fileHeader); err != nil {
+			return err
+		}
+	}
+	return f.try(func() { storeWord(f.header[markOffset:], uint64(end)) })
+}
+
+// try runs a store into mapped memory. A failure of the file system, which comes as a signal of this thread, is an
+// error.
+func (f *osFile) try(store func()) (err error) {
 	old := debug.SetPanicOnFault(true)
 	defer func() {
 		debug.SetPanicOnFault(old)
@@ -94,6 +120,6 @@ func (f *osFile) commit(p []byte, off int64) (err error) {
 			err = f.fail("write", errFault)
 		}
 	}()
-	store(f.mapped[off-f.base:], p)
+	store()
 	return nil
 }

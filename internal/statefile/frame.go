@@ -57,6 +57,7 @@ type frameReader struct {
 	file file
 	off  int64 // of the next frame
 	end  int64 // of the readable bytes
+	last int64 // begin of the frame before; 0 for none
 	torn bool  // after io.EOF: a cut frame begins at off
 
 	buf  []byte
@@ -100,7 +101,7 @@ func (r *frameReader) next() (payload []byte, at int64, err error) {
 		return nil, 0, r.corrupt("checksum")
 	}
 	at = r.off + frameHeader
-	r.off += int64(len(frame))
+	r.last, r.off = r.off, r.off+int64(len(frame))
 	return payload, at, nil
 }
 

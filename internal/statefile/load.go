@@ -80,7 +80,7 @@ func (l *Log) generations() (gens []uint32, err error) {
 // loadFiles reads the files. With two files the older one is being compacted.
 func (l *Log) loadFiles(gens []uint32) error {
 	for i, gen := range gens {
-		f, err := l.loadFile(gen, i == len(gens)-1)
+		f, err := l.loadFile(gen, i == len(gens)-1, i > 0 || gen == 1)
 		switch {
 		case err != nil:
 			return err
@@ -104,8 +104,9 @@ func (l *Log) loadFiles(gens []uint32) error {
 }
 
 // loadFile reads a file into the index. It returns nil for a file without a whole header. last: no file
-// follows, so the last frame of this one may be cut.
-func (l *Log) loadFile(gen uint32, last bool) (_ *logFile, err error) {
+// follows, so the last frame of this one may be cut. begun: a crash may have cut the making of the file, because it
+// is the first one, or the file before it is there too.
+func (l *Log) loadFile(gen uint32, last, begun bool) (_ *logFile, err error) {
 	f, err := l.dir.open(nameOf(gen))
 	if err != nil {
 		return nil, err
@@ -120,20 +121,25 @@ func (l *Log) loadFile(gen uint32, last bool) (_ *logFile, err error) {
 	if err != nil {
 		return nil, err
 	}
-	unfinished, err := readHeader(f, gen, size)
+	mark, err := readHeader(f, gen, size)
 	if err != nil {
 		return nil, err
 	}
-	if unfinished && last {
+	if mark == 0 && last && begun {
 		return nil, nil
 	}
-	if unfinished {
+	if mark == 0 {
 		return nil, &CorruptError{File: f.Name(), Reason: "header of the file"}
 	}
 	file := &logFile{file: f, gen: gen, space: size}
 	r := frameReader{file: f, off: fileHeader, end: size}
 	if err := l.loadFrames(&r, gen); err != nil {
 		return nil, err
+	}
+	if mark != r.off && mark != r.last {
+		return nil, &CorruptError{
+			File: f.Name(), Offset: markOffset, Reason: fmt.Sprintf("the batches end at %d, and by the header at %d", r.off, mark),
+		}
 	}
 	if r.torn && !last {
 		return nil, r.corrupt("a frame is cut, and another file follows")

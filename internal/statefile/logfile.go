@@ -8,16 +8,21 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"math"
 	"strconv"
 	"strings"
 )
 
-// A file of the log begins with a header: magic (8 bytes), version (4), generation (4), zeros (44), and
-// the CRC-32C of all that (4). Frames follow.
+// A file of the log begins with a header: magic (8 bytes), version (4), generation (4), zeros (44), the
+// CRC-32C of all that (4), and the mark (8): the offset of the end of the frames. Frames follow. The mark is stored
+// behind each frame, at once, so a crash leaves it at most one frame behind. Frames that end before the mark
+// are damage: without it a file that was cut between two frames, or has lost pages, looks like an older one.
 const (
-	fileHeader  = 64
+	markOffset  = 64
+	markSize    = 8
+	fileHeader  = markOffset + markSize
 	fileMagic   = "LWIOSTAT"
-	fileVersion = 1
+	fileVersion = 2
 	filePrefix  = "log."
 )
 
@@ -41,13 +46,14 @@ func genOf(name string) (gen uint32, ok bool) {
 	return uint32(n), found && err == nil && nameOf(uint32(n)) == name
 }
 
-// headerOf returns the header of a file.
+// headerOf returns the header of a file without frames.
 func headerOf(gen uint32) []byte {
 	b := make([]byte, fileHeader)
 	copy(b, fileMagic)
 	binary.LittleEndian.PutUint32(b[8:], fileVersion)
 	binary.LittleEndian.PutUint32(b[12:], gen)
-	binary.LittleEndian.PutUint32(b[fileHeader-4:], crc32.Checksum(b[:fileHeader-4], castagnoli))
+	binary.LittleEndian.PutUint32(b[markOffset-4:], crc32.Checksum(b[:markOffset-4], castagnoli))
+	binary.LittleEndian.PutUint64(b[markOffset:], fileHeader)
 	return b
 }
 
@@ -88,12 +94,28 @@ func (l *logFile) append(b []byte, chunk int64) (off int64, err error) {
 			return 0, err
 		}
 	}
-	if err := l.file.commit(b, l.tail); err != nil {
+	if err := l.commit(b, end); err != nil {
 		l.dirty = true
 		return 0, err
 	}
 	off, l.tail = l.tail, end
 	return off, nil
+}
+
+// commit writes b, which ends at end, behind the tail, and then the mark. The first mark is one that a failure has
+// left behind; a failure of it comes before b. A failure of the last one leaves it for the next commit.
+func (l *logFile) commit(b []byte, end int64) error {
+	if l.tail == 0 { // b is the header, with its mark
+		return l.file.commit(b, 0)
+	}
+	if err := l.file.mark(l.tail); err != nil {
+		return err
+	}
+	if err := l.file.commit(b, l.tail); err != nil {
+		return err
+	}
+	_ = l.file.mark(end)
+	return nil
 }
 
 // clean removes the bytes of a failed write.
@@ -130,30 +152,31 @@ func (l *logFile) reserve(end, chunk int64) error {
 	return nil
 }
 
-// readHeader checks the header of a file of the directory. unfinished reports that a crash has cut
-// the making of the file.
-func readHeader(f file, gen uint32, size int64) (unfinished bool, err error) {
+// readHeader checks the header of a file of the directory, and returns its mark. The mark is 0 if a crash has cut the
+// making of the file.
+func readHeader(f file, gen uint32, size int64) (mark int64, err error) {
 	b := make([]byte, min(size, fileHeader))
 	if _, err := f.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
-		return false, err
+		return 0, err
 	}
-	if len(b) == fileHeader && bytes.Equal(b, headerOf(gen)) {
-		return false, nil
+	if len(b) == fileHeader && bytes.Equal(b[:markOffset], headerOf(gen)[:markOffset]) {
+		mark = int64(min(binary.LittleEndian.Uint64(b[markOffset:]), math.MaxInt64))
+		return max(mark, 1), nil
 	}
 	switch short := len(b) < fileHeader; {
 	case short && !allZero(b):
-		return false, &CorruptError{File: f.Name(), Reason: "header of the file"}
+		return 0, &CorruptError{File: f.Name(), Reason: "header of the file"}
 	case short || allZero(b[:frameCommit]):
 		r := frameReader{file: f, off: int64(len(b)), end: size}
 		if err := r.stop(); !isEnd(err) || r.torn {
-			return false, &CorruptError{File: f.Name(), Reason: "header of the file"}
+			return 0, &CorruptError{File: f.Name(), Reason: "header of the file"}
 		}
-		return true, nil
+		return 0, nil
 	}
-	if version := binary.LittleEndian.Uint32(b[8:]); string(b[:8]) == fileMagic && version != fileVersion {
-		return false, fmt.Errorf("%s: version %d of the state is unknown: %w", f.Name(), version, fs.ErrInvalid)
+	if version := binary.LittleEndian.Uint32(b[8:]); string(b[:8]) == fileMagic && version != fileVersion && version != 0 {
+		return 0, fmt.Errorf("%s: version %d of the state is unknown: %w", f.Name(), version, fs.ErrInvalid)
 	}
-	return false, &CorruptError{File: f.Name(), Reason: "header of the file"}
+	return 0, &CorruptError{File: f.Name(), Reason: "header of the file"}
 }
 
 func allZero(b []byte) bool {

@@ -24,3 +24,4 @@ func (f *osFile) size() (int64, error)       { return 0, errUnsupported }
 func (f *osFile) truncate(int64) error       { return errUnsupported }
 func (f *osFile) reserve(_, _ int64) error   { return errUnsupported }
 func (f *osFile) commit([]byte, int64) error { return errUnsupported }
+func (f *osFile) mark(int64) error           { return errUnsupported }

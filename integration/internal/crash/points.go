@@ -32,6 +32,7 @@ var Serving = []Point{
 	{Name: "reclaim: no answer", File: "internal/smb/smbserver/createdurable.go", Line: "return again(r, o, q, action)", Most: 9},
 	{Name: "state: a frame without its first bytes", File: "internal/statefile/store_unsafe.go", Line: "first := *(*[frameCommit]byte)(p)", Most: 99},
 	{Name: "state: a whole frame", File: "internal/statefile/store_unsafe.go", Line: "atomic.StoreUint64(", After: true, Most: 99},
+	{Name: "state: a frame behind the end in the header", File: "internal/statefile/logfile.go", Line: "_ = l.file.mark(end)", Most: 99},
 	{Name: "state: space without a mapping", File: "internal/statefile/file_linux.go", Line: "return f.remap(from, to)", Most: 3},
 	{Name: "state: a file without a header", File: "internal/statefile/logfile.go", Line: "l.append(headerOf(gen), chunk); err != nil"},
 	{Name: "compaction: a new file", File: "internal/statefile/compact.go", Line: "l.old, l.current = newCompaction(l.current), f"},
