@@ -150,7 +150,7 @@ func (r *restoring) open(o *savedOpen) error {
 		return err
 	}
 	if rec.unsynced {
-		d.syncFailed.set(ntstatus.UnexpectedIOError, nil)
+		d.syncFailed.set(ntstatus.UnexpectedIOError, 0)
 	}
 	if !t.adopt(l, d) {
 		_ = file.Close() // vfs logs a failed delete

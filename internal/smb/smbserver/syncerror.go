@@ -14,7 +14,7 @@ import (
 type syncError struct {
 	mu    sync.Mutex
 	st    ntstatus.Status // Success for none
-	shown *Session        // the last session that it was sent to
+	shown uint64          // id of the last session that it was sent to, 0 for none: an open outlives its sessions
 }
 
 // due returns the failure that a FLUSH of a session has to report. The client of the session that sends another
@@ -22,20 +22,20 @@ type syncError struct {
 func (e *syncError) due(s *Session) ntstatus.Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.shown == s {
+	if e.shown == s.id {
 		e.st = ntstatus.Success
 	}
 	if e.st != ntstatus.Success {
-		e.shown = s
+		e.shown = s.id
 	}
 	return e.st
 }
 
-// set notes a failure. s is the session that it is sent to, nil for none.
-func (e *syncError) set(st ntstatus.Status, s *Session) {
+// set notes a failure. session is the id of the session that it is sent to, 0 for none.
+func (e *syncError) set(st ntstatus.Status, session uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.st, e.shown = st, s
+	e.st, e.shown = st, session
 }
 
 // flush puts the written data of an open on the disk.
@@ -52,7 +52,7 @@ func (k *keptFiles) flush(o *open, s *Session) ntstatus.Status {
 	switch {
 	case ofDisk(st):
 		if d != nil {
-			d.syncFailed.set(st, s)
+			d.syncFailed.set(st, s.id)
 		}
 		k.syncFails(o.file, nil)
 	case d != nil && st == ntstatus.Success:

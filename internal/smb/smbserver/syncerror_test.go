@@ -1,7 +1,9 @@
 package smbserver
 
 import (
+	"runtime"
 	"testing"
+	"weak"
 
 	"lwio/internal/ntstatus"
 )
@@ -9,12 +11,12 @@ import (
 // A failure is repeated to each session until a second FLUSH of it.
 func TestSyncErrorIsRepeatedToTheNextSession(t *testing.T) {
 	const failure = ntstatus.UnexpectedIOError
-	first, next, last := new(Session), new(Session), new(Session)
+	first, next, last := &Session{id: 1}, &Session{id: 2}, &Session{id: 3}
 	var e syncError
 	if st := e.due(first); st != ntstatus.Success {
 		t.Errorf("without a failure: %v", st)
 	}
-	e.set(failure, first)
+	e.set(failure, first.id)
 	for i, x := range []struct {
 		s    *Session
 		want ntstatus.Status
@@ -23,12 +25,35 @@ func TestSyncErrorIsRepeatedToTheNextSession(t *testing.T) {
 			t.Errorf("FLUSH %d: %v, want %v", i+1, st, x.want)
 		}
 	}
-	e.set(failure, first)
+	e.set(failure, first.id)
 	if st := e.due(first); st != ntstatus.Success {
 		t.Errorf("the session that has the response: %v", st)
 	}
-	e.set(failure, nil)
+	e.set(failure, 0)
 	if st := e.due(first); st != failure {
 		t.Errorf("a failure before a restart: %v", st)
 	}
+}
+
+// The failure of an open, which outlives its session, does not keep the session in memory.
+func TestSyncErrorKeepsNoSession(t *testing.T) {
+	var e syncError
+	show := func() weak.Pointer[Session] {
+		s := &Session{id: 1}
+		e.set(ntstatus.UnexpectedIOError, s.id)
+		if st := e.due(&Session{id: 2}); st != ntstatus.UnexpectedIOError {
+			t.Fatal(st)
+		}
+		e.set(ntstatus.UnexpectedIOError, 0)
+		e.due(s)
+		return weak.Make(s)
+	}
+	s := show()
+	for range 10 {
+		runtime.GC()
+	}
+	if s.Value() != nil {
+		t.Error("the session is still reachable")
+	}
+	runtime.KeepAlive(&e)
 }
