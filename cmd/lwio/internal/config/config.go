@@ -102,7 +102,7 @@ func (e Encryption) Required() bool { return e.required }
 // Read reads a configuration file.
 //
 // Errors name the file, and the line of an unknown key, of a value of the wrong kind and of a syntax
-// error. There can be several of them, joined. A file that every user may change is refused.
+// error. There can be several of them, joined. A file that users other than its owner may change is refused.
 func Read(name string) (*File, error) {
 	text, err := readText(name)
 	if err != nil {
@@ -137,8 +137,8 @@ func readText(name string) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case runtime.GOOS != "windows" && info.Mode()&fs.ModeCharDevice == 0 && info.Mode().Perm()&0o002 != 0:
-		return nil, fmt.Errorf("%s has mode %#o: every user may change it", name, info.Mode().Perm())
+	case runtime.GOOS != "windows" && info.Mode()&fs.ModeCharDevice == 0 && info.Mode().Perm()&0o022 != 0:
+		return nil, fmt.Errorf("%s has mode %#o: other users may change it, and so their rights; run 'chmod go-w' on it", name, info.Mode().Perm())
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err == nil && len(text) > maxSize {
