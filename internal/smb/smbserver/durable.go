@@ -32,7 +32,9 @@ type durable struct {
 	handle  *open    // of session
 	expiry  *time.Timer
 	until   time.Time // of an orphan
-	over    bool      // not in the table any more
+	// earlier and later are the neighbours in the list of the durable opens of the same file.
+	earlier, later *durable
+	over           bool // not in the table any more
 }
 
 // durableKey names a durable open among those of all clients.

@@ -138,9 +138,9 @@ func checkNoLineages(t testing.TB, l *lineages) {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n := len(l.all) + len(l.byName) + len(l.opens) + len(l.byGUID) + len(l.instances); n != 0 || l.orphans.Held() != 0 || l.count.suspended.Load() != 0 {
-		t.Errorf("%d lineages, %d names, %d durable opens, %d GUIDs, %d instances, %d orphans, %d suspended are left",
-			len(l.all), len(l.byName), len(l.opens), len(l.byGUID), len(l.instances), l.orphans.Held(), l.count.suspended.Load())
+	if n := len(l.all) + len(l.byName) + len(l.opens) + len(l.byGUID) + len(l.byFile) + len(l.instances); n != 0 || l.orphans.Held() != 0 || l.count.suspended.Load() != 0 {
+		t.Errorf("%d lineages, %d names, %d durable opens, %d GUIDs, %d files, %d instances, %d orphans, %d suspended are left",
+			len(l.all), len(l.byName), len(l.opens), len(l.byGUID), len(l.byFile), len(l.instances), l.orphans.Held(), l.count.suspended.Load())
 	}
 }
 

@@ -53,6 +53,7 @@ func (t *lineages) grant(d *durable, s *Session, o *open, action vfs.Action) boo
 	d.id, d.file, d.action, d.lineage, d.session, d.handle = o.persistent, o.file, action, s.lineage, s, o
 	s.lineage.opens[d] = struct{}{}
 	t.opens[d.id] = d
+	t.byFile.add(d)
 	t.addInstanceLocked(d)
 	t.mu.Unlock()
 	o.durable = d
@@ -77,15 +78,10 @@ func (t *lineages) closed(d *durable) {
 }
 
 // ofFile returns the durable opens of the file of an open.
-func (t *lineages) ofFile(f *vfs.Open) (list []*durable) {
+func (t *lineages) ofFile(f *vfs.Open) []*durable {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, d := range t.opens {
-		if d.file.Node() == f.Node() {
-			list = append(list, d)
-		}
-	}
-	return list
+	return t.byFile.of(f.Node())
 }
 
 // park leaves a durable open to the next process: its records stay, and its close deletes nothing.
@@ -118,6 +114,7 @@ func (t *lineages) removeLocked(d *durable) {
 	if d.lineage != nil {
 		delete(d.lineage.opens, d)
 		delete(t.opens, d.id)
+		t.byFile.remove(d)
 		t.removeInstanceLocked(d)
 	}
 }

@@ -34,6 +34,7 @@ type lineages struct {
 	byName  map[uint64]*Lineage // by session ids
 	opens   map[uint64]*durable // by persistent id
 	byGUID  map[durableKey]*durable
+	byFile  sameFile
 
 	instances map[instance]map[*durable]struct{} // without empty ones
 }
@@ -63,7 +64,7 @@ func newLineages(cfg *Config, memory *account.Sum) *lineages {
 		orphans: account.NewSum(int64(cfg.Durable.MaxOrphans), 0), stale: make(map[uint64]staleOpen),
 		all: make(map[*Lineage]struct{}), byName: make(map[uint64]*Lineage),
 		opens: make(map[uint64]*durable), byGUID: make(map[durableKey]*durable),
-		instances: make(map[instance]map[*durable]struct{}),
+		byFile: make(sameFile), instances: make(map[instance]map[*durable]struct{}),
 	}
 	t.kept.state, t.kept.log, t.kept.of = cfg.Durable.State, cfg.Logger, t.ofFile
 	if t.kept.state != nil {

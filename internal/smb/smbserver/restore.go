@@ -234,6 +234,7 @@ func (t *lineages) adopt(l *Lineage, d *durable) bool {
 	}
 	l.opens[d] = struct{}{}
 	t.opens[d.id], t.byGUID[d.key] = d, d
+	t.byFile.add(d)
 	t.addInstanceLocked(d)
 	t.mu.Unlock()
 	d.file.OnRevoke(func() { t.closed(d) })
