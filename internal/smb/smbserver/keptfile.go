@@ -20,6 +20,10 @@ type keptFiles struct {
 
 	failing atomic.Bool // the last durable open could not be recorded
 	naming  sync.Map    // of *sync.Mutex by device: serialise the changes of names
+
+	mu sync.Mutex
+	// present are the changes in progress, by file. An open whose record is written meanwhile has them too.
+	present map[vfs.NodeID]func(*openRecord)
 }
 
 // add writes a new durable open, before the client knows of it.
@@ -41,7 +45,19 @@ func (k *keptFiles) write(d *durable, s *Session) error {
 	if err != nil {
 		return err
 	}
-	return d.kept.begin(k.state, d.id, d.record(s, d.action, file))
+	return d.kept.begin(k.state, d.id, d.record(s, d.action, file), func(r *openRecord) { k.update(d.file, r) })
+}
+
+// update brings the record of an open up to date. Precondition: k.of returns the open, so a change that begins later
+// comes to its record.
+func (k *keptFiles) update(f *vfs.Open, r *openRecord) {
+	k.mu.Lock()
+	by := k.present[f.Node()]
+	k.mu.Unlock()
+	r.file.Path, r.deleting = f.Path(), f.DeletePending() // after the look-up: a change that has ended is in them
+	if by != nil {
+		by(r)
+	}
 }
 
 // record returns the record of an open of a session.
@@ -127,10 +143,7 @@ func (k *keptFiles) rename(f *vfs.Open, path string, replace bool) error {
 		return f.Rename(path, replace)
 	}
 	defer end()
-	err := k.change(f, func(r *openRecord) { r.other = path })
-	if err == nil {
-		err = f.Rename(path, replace)
-	}
+	err := k.during(f, func(r *openRecord) { r.other = path }, func() error { return f.Rename(path, replace) })
 	for _, d := range k.of(f) {
 		now := d.file.Path()
 		if e := d.kept.change(func(r *openRecord) { r.file.Path, r.other = now, "" }); e != nil {
@@ -148,16 +161,33 @@ func (k *keptFiles) setDeleting(f *vfs.Open, on bool) error {
 	}
 	defer end()
 	before := f.DeletePending()
-	err := k.change(f, func(r *openRecord) { r.deleting = on })
-	if err == nil {
-		err = f.SetDeleteOnClose(on)
-	}
+	err := k.during(f, func(r *openRecord) { r.deleting = on }, func() error { return f.SetDeleteOnClose(on) })
 	if err != nil {
 		if e := k.change(f, func(r *openRecord) { r.deleting = before }); e != nil {
 			k.log.Error("smb: state of a pending delete", "err", e)
 		}
 	}
 	return err
+}
+
+// during changes the records of all durable opens of the file of an open, and then does what they announce. The record
+// of an open that is made meanwhile has the change too. Precondition: the caller has the turn of beginNaming.
+func (k *keptFiles) during(f *vfs.Open, by func(*openRecord), do func() error) error {
+	k.mu.Lock()
+	if k.present == nil {
+		k.present = make(map[vfs.NodeID]func(*openRecord))
+	}
+	k.present[f.Node()] = by
+	k.mu.Unlock()
+	defer func() {
+		k.mu.Lock()
+		delete(k.present, f.Node())
+		k.mu.Unlock()
+	}()
+	if err := k.change(f, by); err != nil {
+		return err
+	}
+	return do()
 }
 
 // change changes the records of all durable opens of the file of an open, up to the first error.

@@ -3,6 +3,7 @@ package smbserver
 import (
 	"net"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"lwio/internal/ntstatus"
@@ -108,4 +109,70 @@ func TestStuckRenameDelaysNoOtherFileSystem(t *testing.T) {
 	id := b.mustCreate(whole)
 	b.want(ntstatus.Success, cmdSetInfo, setBody(id, 1, 10, renameInfo("g", false)))
 	b.want(ntstatus.Success, cmdSetInfo, setBody(id, 1, 13, []byte{1}))
+}
+
+// heldRename is a backend on which the identification of a file and, after the file has its new name, its rename wait.
+type heldRename struct {
+	vfs.Backend
+	identified      atomic.Bool // the next identification waits
+	came, over      chan struct{}
+	renamed, follow chan struct{}
+}
+
+func (b *heldRename) Open(path string, how vfs.HandleMode) (vfs.Handle, error) {
+	h, err := b.Backend.Open(path, how)
+	return identifiedHandle{h, b}, err
+}
+
+func (b *heldRename) Rename(from, to string, node vfs.NodeID, replace bool) error {
+	err := b.Backend.Rename(from, to, node, replace)
+	close(b.renamed)
+	<-b.follow
+	return err
+}
+
+type identifiedHandle struct {
+	vfs.Handle
+	b *heldRename
+}
+
+func (h identifiedHandle) Identity() ([]byte, error) {
+	if h.b.identified.Swap(false) {
+		close(h.b.came)
+		<-h.b.over
+	}
+	return h.Handle.Identity()
+}
+
+// The record of an open that is written while its file is being renamed has the new name too: the server can die before
+// the end of the rename.
+func TestOpenDuringRenameIsRestored(t *testing.T) {
+	r, _, _ := newRestarts(t)
+	r.stop()
+	held := &heldRename{came: make(chan struct{}), over: make(chan struct{}), renamed: make(chan struct{}), follow: make(chan struct{})}
+	r.wrap = func(b vfs.Backend) vfs.Backend {
+		held.Backend = b
+		return held
+	}
+	_, addr := r.start()
+	other := as(t, addr, "bob")
+	o := create{name: "f", access: 0x10003, share: 7, disposition: 3}
+	id := other.mustCreate(o)
+	c := mount(t, addr, "data")
+	held.identified.Store(true)
+	c.send(c.message(cmdCreate, persistent(o, 1, 0).body()))
+	<-held.came // the server has the open, and no record of it
+	other.send(other.message(cmdSetInfo, setBody(id, 1, 10, renameInfo("g", false))))
+	<-held.renamed
+	close(held.over)
+	got := c.recv()[0]
+	if got.status != ntstatus.Success {
+		t.Fatal(got.status)
+	}
+	r.copied = func() { close(held.follow) }
+	r.die()
+	r.wrap, r.copied = nil, nil
+	_, addr = r.start()
+	c = c.resume(addr)
+	c.mustReclaim([16]byte(got.body[64:80]), 1)
 }

@@ -61,10 +61,12 @@ func (k *keptOpen) dismiss(log *statefile.Log) {
 	}
 }
 
-// begin writes the record of an open, which has been made or restored.
-func (k *keptOpen) begin(log *statefile.Log, id uint64, r openRecord) error {
+// begin writes the record of an open, which has been made or restored. update brings the record up to date. Changes that
+// begin later come by change, which waits.
+func (k *keptOpen) begin(log *statefile.Log, id uint64, r openRecord, update func(*openRecord)) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	update(&r)
 	k.id, k.record, k.last = id, r, firstLockItem
 	if log == nil {
 		return nil

@@ -173,7 +173,7 @@ func (r *restoring) keep(d *durable, o *savedOpen) (err error) {
 		return err
 	}
 	d.kept.announced = true
-	return d.kept.begin(log, o.id, o.record)
+	return d.kept.begin(log, o.id, o.record, func(*openRecord) {})
 }
 
 // durableKey returns the key of the open of a record.
