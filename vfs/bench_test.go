@@ -1,6 +1,7 @@
 package vfs_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -187,4 +188,23 @@ func BenchmarkLockClose(b *testing.B) {
 		closed(b, o)
 	}
 	closed(b, holder, waiter)
+}
+
+// An array of thousands of unlocks, as in one request.
+func BenchmarkUnlockArray(b *testing.B) {
+	s := newSite(b)
+	s.put("f")
+	o := s.mustOpen("f")
+	defer closed(b, o)
+	const n = 4096
+	locks, ranges := make([]vfs.Lock, n), make([]vfs.Range, n)
+	for i := range locks {
+		locks[i] = shared(uint64(2*i), 1)
+		ranges[i] = locks[i].Range
+	}
+	for b.Loop() {
+		if err := errors.Join(o.TryLock(locks...), o.Unlock(ranges...)); err != nil {
+			b.Fatal(err)
+		}
+	}
 }

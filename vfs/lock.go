@@ -80,17 +80,19 @@ func (w *LockWait) Wait(ctx context.Context) error {
 	return w.open.fail("lock", w.open.locks.await(ctx, w.wait))
 }
 
-// Unlock releases one lock of the open with exactly that range. It prefers an exclusive lock.
+// Unlock releases for each range one lock of the open with exactly that range, up to the first range without one. It
+// prefers an exclusive lock. All of them are released together, so a request that waits for several of them does not
+// lose to a later one that waits for the first. The time is proportional to the number of ranges and of the locks of the file.
 //
-// Errors: RANGE_NOT_LOCKED if there is none; INVALID_LOCK_RANGE and INVALID_PARAMETER as
+// Errors: RANGE_NOT_LOCKED if there is no such lock; INVALID_LOCK_RANGE and INVALID_PARAMETER as
 // TryLock.
 //
 // Source: [MS-SMB2 3.3.5.14.1], [MS-FSA 2.1.5.9]
-func (o *Open) Unlock(r Range) error {
+func (o *Open) Unlock(ranges ...Range) error {
 	if o.IsDir() {
 		return o.fail("unlock", ntstatus.InvalidParameter)
 	}
-	return o.fail("unlock", o.locks.unlock(r))
+	return o.fail("unlock", o.locks.unlock(ranges))
 }
 
 // MayRead reports whether no lock of another open conflicts with a read. A data path that reads File

@@ -256,6 +256,33 @@ func TestLockWaitsAreGrantedInOrder(t *testing.T) {
 	}
 }
 
+// The ranges of one unlock are released together, so the oldest request that waits for several of them gets them. Only
+// the ranges before one without a lock are released.
+//
+// Source: [MS-SMB2 3.3.5.14.1]
+func TestRangesOfAnUnlockAreReleasedTogether(t *testing.T) {
+	s := newSite(t)
+	s.put("f")
+	a, b, c := s.mustOpen("f"), s.mustOpen("f"), s.mustOpen("f")
+	defer closed(t, a, b, c)
+	wantStatus(t, "lock", a.TryLock(exclusive(0, 10), exclusive(10, 10), shared(40, 1), shared(40, 1)), ntstatus.Success)
+	whole, part := queue(t, b, exclusive(0, 20)), queue(t, c, exclusive(0, 10))
+	wantStatus(t, "unlock", a.Unlock(vfs.Range{Off: 0, Len: 10}, vfs.Range{Off: 10, Len: 10}), ntstatus.Success)
+	now, cancel := context.WithCancel(t.Context())
+	cancel()
+	wantStatus(t, "the oldest request", whole.Wait(now), ntstatus.Success)
+	if err := part.Wait(now); !errors.Is(err, context.Canceled) {
+		t.Errorf("the later request: %v", err)
+	}
+	at := vfs.Range{Off: 40, Len: 1}
+	wantStatus(t, "one too many", a.Unlock(at, at, at), ntstatus.RangeNotLocked)
+	wantStatus(t, "both are free", b.TryLock(exclusive(40, 1)), ntstatus.Success)
+	wantStatus(t, "lock", a.TryLock(shared(50, 1), shared(60, 1)), ntstatus.Success)
+	wantStatus(t, "a missing one", a.Unlock(vfs.Range{Off: 50, Len: 1}, vfs.Range{Off: 55, Len: 1}, vfs.Range{Off: 60, Len: 1}), ntstatus.RangeNotLocked)
+	wantStatus(t, "the range before it", b.TryLock(exclusive(50, 1)), ntstatus.Success)
+	wantStatus(t, "the range behind it", b.TryLock(exclusive(60, 1)), ntstatus.LockNotGranted)
+}
+
 // A close ends the waits of the open at once, and releases its locks when its I/O has ended.
 //
 // Source: [MS-SMB2 3.3.5.10] [OP-58b]

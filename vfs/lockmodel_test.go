@@ -157,23 +157,41 @@ func (m *lockModel) queue(t *rapid.T) {
 }
 
 func (m *lockModel) unlock(t *rapid.T) {
-	o, r := m.some(t), modelRange(t)
-	if len(m.held) > 0 && rapid.Bool().Draw(t, "one that is held") {
-		h := rapid.SampledFrom(m.held).Draw(t, "lock")
-		r = h.l.Range
+	o := m.some(t)
+	var ranges []vfs.Range
+	want := ntstatus.Success
+	for range rapid.IntRange(1, 5).Draw(t, "ranges") {
+		r := modelRange(t)
+		if len(m.held) > 0 && rapid.IntRange(0, 3).Draw(t, "one that is held") > 0 {
+			h := rapid.SampledFrom(m.held).Draw(t, "lock")
+			r = h.l.Range
+			if rapid.Bool().Draw(t, "by its owner") {
+				o = h.o
+			}
+		}
+		ranges = append(ranges, r)
 	}
-	want := ntstatus.RangeNotLocked
-	if tooFar(r) {
-		want = ntstatus.InvalidLockRange
-	}
-	for _, exclusive := range []bool{true, false} {
-		if i := slices.Index(m.held, modelLock{o, vfs.Lock{Range: r, Exclusive: exclusive}}); i >= 0 {
-			m.held, want = slices.Delete(m.held, i, i+1), ntstatus.Success
+	for _, r := range ranges {
+		if want = m.release(o, r); want != ntstatus.Success {
 			break
 		}
 	}
-	wantStatusRapid(t, "unlock", o.Unlock(r), want)
+	wantStatusRapid(t, "unlock", o.Unlock(ranges...), want)
 	m.grant(t)
+}
+
+// release removes a lock of an open with exactly that range.
+func (m *lockModel) release(o *vfs.Open, r vfs.Range) ntstatus.Status {
+	if tooFar(r) {
+		return ntstatus.InvalidLockRange
+	}
+	for _, exclusive := range []bool{true, false} {
+		if i := slices.Index(m.held, modelLock{o, vfs.Lock{Range: r, Exclusive: exclusive}}); i >= 0 {
+			m.held = slices.Delete(m.held, i, i+1)
+			return ntstatus.Success
+		}
+	}
+	return ntstatus.RangeNotLocked
 }
 
 // grant grants waiting locks.

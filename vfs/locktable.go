@@ -139,6 +139,44 @@ func (t *lockTable) removeLocked(owner *openLocks, l Lock) bool {
 	return false
 }
 
+// removeAllLocked removes a lock of owner for each range, up to the first range without one, and returns their number. An
+// exclusive lock goes first. It goes through the list three times for all of them: there can be thousands.
+//
+// Source: [MS-FSA 2.1.5.9]
+func (t *lockTable) removeAllLocked(owner *openLocks, ranges []Range) int {
+	held := make(map[Range]int, len(ranges))
+	for _, r := range ranges {
+		held[r] = 0
+	}
+	for i := range t.list {
+		if l := &t.list[i]; l.owner == owner {
+			if n, ok := held[l.Range]; ok {
+				held[l.Range] = n + 1
+			}
+		}
+	}
+	n := 0
+	for n < len(ranges) && held[ranges[n]] > 0 {
+		held[ranges[n]]--
+		n++
+	}
+	clear(held)
+	for _, r := range ranges[:n] {
+		held[r]++ // to be removed
+	}
+	for _, exclusive := range []bool{true, false} {
+		t.list = slices.DeleteFunc(t.list, func(l heldLock) bool {
+			if l.owner != owner || l.Exclusive != exclusive || held[l.Range] == 0 {
+				return false
+			}
+			held[l.Range]--
+			return true
+		})
+	}
+	t.changedLocked(0)
+	return n
+}
+
 // grantWaitingLocked grants the queued locks that no longer conflict, in their order. It skips ranges
 // for which freed returns false, because a lock there was not released.
 func (t *lockTable) grantWaitingLocked(freed func(Range) bool) {

@@ -93,19 +93,35 @@ func (k *openLocks) await(ctx context.Context, w *lockWait) error {
 	return context.Cause(ctx)
 }
 
-func (k *openLocks) unlock(r Range) error {
+// unlock releases a lock for each range, up to the first range without one.
+func (k *openLocks) unlock(ranges []Range) error {
 	t := k.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !r.valid() {
-		return ntstatus.InvalidLockRange
+	var err error
+	if i := slices.IndexFunc(ranges, func(r Range) bool { return !r.valid() }); i >= 0 {
+		ranges, err = ranges[:i], ntstatus.InvalidLockRange
 	}
-	if !t.removeLocked(k, Lock{r, true}) && !t.removeLocked(k, Lock{r, false}) {
-		return ntstatus.RangeNotLocked
+	var n int
+	freed := func(Range) bool { return true }
+	switch len(ranges) {
+	case 0:
+	case 1:
+		freed = ranges[0].overlaps
+		if t.removeLocked(k, Lock{ranges[0], true}) || t.removeLocked(k, Lock{ranges[0], false}) {
+			n = 1
+		}
+	default:
+		n = t.removeAllLocked(k, ranges)
 	}
-	k.uncountLocked(1)
-	t.grantWaitingLocked(r.overlaps)
-	return nil
+	if n < len(ranges) {
+		err = ntstatus.RangeNotLocked
+	}
+	if n > 0 {
+		t.grantWaitingLocked(freed)
+		k.uncountLocked(n)
+	}
+	return err
 }
 
 // allow reports whether no lock of the file conflicts with I/O of the open.

@@ -170,7 +170,7 @@ func (k *keptFiles) setDeleting(f *vfs.Open, on bool) error {
 	return err
 }
 
-// during changes the records of all durable opens of the file of an open, and then does what they announce. The record
+// during changes the records of all durable opens of the file of an open, and then makes the change itself. The record
 // of an open that is made meanwhile has the change too. Precondition: the caller has the turn of beginNaming.
 func (k *keptFiles) during(f *vfs.Open, by func(*openRecord), do func() error) error {
 	k.mu.Lock()

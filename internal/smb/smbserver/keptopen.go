@@ -146,21 +146,16 @@ func (k *keptOpen) lock(locks []vfs.Lock, q *smbwire.LockRequest) error {
 	return nil
 }
 
-// unlock removes the locks of ranges, with the sequence of the request, and calls release for each range.
+// unlock removes the locks of ranges, with the sequence of the request, and calls release for the ranges.
 //
-// Errors: the first error of release; the errors of the log, with which no lock is released.
-func (k *keptOpen) unlock(ranges []vfs.Range, q *smbwire.LockRequest, release func(vfs.Range) error) error {
+// Errors: the error of release; the errors of the log, with which no lock is released.
+func (k *keptOpen) unlock(ranges []vfs.Range, q *smbwire.LockRequest, release func(...vfs.Range) error) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.removeLocked(ranges, q); err != nil {
 		return err
 	}
-	for _, r := range ranges {
-		if err := release(r); err != nil {
-			return err
-		}
-	}
-	return nil
+	return release(ranges...)
 }
 
 // removeLocked removes the records of the locks of ranges, up to the first range without a lock. If all

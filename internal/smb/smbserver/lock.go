@@ -49,14 +49,16 @@ func (o *open) gotLocks(q *smbwire.LockRequest, locks ...vfs.Lock) ntstatus.Stat
 	}
 	err := o.durable.kept.lock(locks, q)
 	if err != nil {
-		for _, l := range locks {
-			_ = o.file.Unlock(l.Range) // only a close has unlocked it
+		ranges := make([]vfs.Range, len(locks))
+		for i, l := range locks {
+			ranges[i] = l.Range
 		}
+		_ = o.file.Unlock(ranges...) // only a close has unlocked them
 	}
 	return statusOf(err)
 }
 
-// unlockRanges unlocks one range after the other, up to the first that fails.
+// unlockRanges unlocks the ranges up to the first that fails.
 //
 // Source: [MS-SMB2 3.3.5.14.1]
 func unlockRanges(o *open, q *smbwire.LockRequest) ntstatus.Status {
@@ -78,10 +80,8 @@ func unlockRanges(o *open, q *smbwire.LockRequest) ntstatus.Status {
 		}
 		return statusOf(st)
 	}
-	for _, r := range ranges {
-		if err := o.file.Unlock(r); err != nil {
-			return statusOf(err)
-		}
+	if err := o.file.Unlock(ranges...); err != nil {
+		return statusOf(err)
 	}
 	return statusOf(st)
 }
