@@ -122,7 +122,7 @@ func (m *lockModel) try(t *rapid.T) {
 	before := len(m.held)
 	want := ntstatus.Success
 	var locks []vfs.Lock
-	for range rapid.IntRange(1, 3).Draw(t, "locks") {
+	for range rapid.IntRange(1, 7).Draw(t, "locks") {
 		l := modelLocks(t)
 		locks = append(locks, l)
 		switch {

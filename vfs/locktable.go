@@ -1,48 +1,26 @@
 package vfs
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"lwio/internal/shrink"
 )
 
 // lockTable holds the locks of a file and the requests that wait for one.
 type lockTable struct {
-	// held is len(list). I/O reads it and takes no mutex while it is 0.
+	// held is the number of locks. I/O reads it and takes no mutex while it is 0.
 	held atomic.Int64
 
-	mu      sync.Mutex
-	list    []heldLock  // by offset
-	waiting []*lockWait // in the order of arrival
+	mu        sync.Mutex
+	shared    lockList
+	exclusive lockList    // they overlap no lock of another owner, and no other exclusive one
+	waiting   []*lockWait // in the order of arrival
 }
 
 // any reports whether any lock is held.
 func (t *lockTable) any() bool { return t.held.Load() != 0 }
-
-// heldLock is a lock that is held.
-type heldLock struct {
-	Lock
-	owner *openLocks
-	// reach is the largest last byte of the locks up to this one.
-	reach uint64
-}
-
-// forbids reports whether l forbids owner to use a range that overlaps it. A shared lock forbids all
-// opens to write, including its owner. An exclusive lock forbids other opens every use. Over its
-// own locks an open may put only shared ones.
-//
-// Source: [MS-FSA 2.1.4.10], [MS-FSA 2.1.5.8]
-func (l *heldLock) forbids(owner *openLocks, use lockUse) bool {
-	switch use {
-	case toWrite:
-		return !l.Exclusive || l.owner != owner
-	case toLockExclusive:
-		return true
-	default:
-		return l.Exclusive && l.owner != owner
-	}
-}
 
 // lockUse is the purpose for which a range is wanted.
 type lockUse uint8
@@ -53,21 +31,20 @@ const (
 	toLockExclusive
 )
 
-// conflictsLocked reports whether a lock conflicts with a use of a range.
+// conflictsLocked reports whether a lock conflicts with a use of a range by owner. A shared lock forbids all opens to
+// write, including its owner. An exclusive lock forbids other opens every use. Over its own locks an open may put only
+// shared ones.
+//
+// Source: [MS-FSA 2.1.4.10], [MS-FSA 2.1.5.8]
 func (t *lockTable) conflictsLocked(owner *openLocks, r Range, use lockUse) bool {
-	last := r.last()
-	i, _ := slices.BinarySearchFunc(t.list, last, func(l heldLock, last uint64) int {
-		if l.Off <= last {
-			return -1
-		}
-		return 1
-	})
-	for i--; i >= 0 && t.list[i].reach >= r.Off; i-- {
-		if l := &t.list[i]; l.overlaps(r) && l.forbids(owner, use) {
-			return true
-		}
+	switch use {
+	case toLockExclusive:
+		return t.shared.meets(r) || t.exclusive.meets(r)
+	case toWrite:
+		return t.shared.meets(r) || t.exclusive.meetsOther(r, owner)
+	default:
+		return t.exclusive.meetsOther(r, owner)
 	}
-	return false
 }
 
 // conflicts is conflictsLocked, for I/O.
@@ -82,98 +59,86 @@ func (t *lockTable) grantLocked(owner *openLocks, l Lock) bool {
 	if t.conflictsLocked(owner, l.Range, l.use()) {
 		return false
 	}
-	t.addLocked(owner, []Lock{l})
+	t.list(l.Exclusive).add(owner, []Range{l.Range})
+	t.countLocked()
 	return true
 }
 
-// addLocked gives locks to owner. Precondition: no lock conflicts with them. It goes through the list
-// once for all of them.
+// list returns the list of a kind of locks.
+func (t *lockTable) list(exclusive bool) *lockList {
+	if exclusive {
+		return &t.exclusive
+	}
+	return &t.shared
+}
+
+// lenLocked returns the number of locks.
+func (t *lockTable) lenLocked() int { return len(t.shared.held) + len(t.exclusive.held) }
+
+// countLocked updates held.
+func (t *lockTable) countLocked() { t.held.Store(int64(t.lenLocked())) }
+
+// trimLocked gives unused memory back.
+func (t *lockTable) trimLocked() {
+	t.shared.trim()
+	t.exclusive.trim()
+	t.waiting = shrink.Slice(t.waiting)
+}
+
+// addLocked gives locks to owner. Precondition: no lock conflicts with them.
 func (t *lockTable) addLocked(owner *openLocks, locks []Lock) {
-	if !slices.IsSortedFunc(locks, lockOffsets) {
-		locks = slices.SortedFunc(slices.Values(locks), lockOffsets)
-	}
-	old := len(t.list)
-	t.list = slices.Grow(t.list, len(locks))[:old+len(locks)]
-	from := old // index of the first lock that moves
-	for left := len(locks); left > 0; {
-		if from > 0 && t.list[from-1].Off > locks[left-1].Off {
-			from--
-			t.list[from+left] = t.list[from]
-			continue
-		}
-		left--
-		t.list[from+left] = heldLock{Lock: locks[left], owner: owner}
-	}
-	t.changedLocked(from)
-}
-
-func lockOffsets(a, b Lock) int { return cmp.Compare(a.Off, b.Off) }
-
-func byOffset(l heldLock, off uint64) int { return cmp.Compare(l.Off, off) }
-
-// changedLocked updates held, and reach from index i on.
-func (t *lockTable) changedLocked(i int) {
-	reach := uint64(0)
-	if i > 0 {
-		reach = t.list[i-1].reach
-	}
-	for ; i < len(t.list); i++ {
-		reach = max(reach, t.list[i].last())
-		t.list[i].reach = reach
-	}
-	t.held.Store(int64(len(t.list)))
-}
-
-// removeLocked removes a lock of owner and reports whether there was one.
-//
-// Source: [MS-FSA 2.1.5.9]
-func (t *lockTable) removeLocked(owner *openLocks, l Lock) bool {
-	i, _ := slices.BinarySearchFunc(t.list, l.Off, byOffset)
-	for ; i < len(t.list) && t.list[i].Off == l.Off; i++ {
-		if t.list[i].owner == owner && t.list[i].Lock == l {
-			t.list = slices.Delete(t.list, i, i+1)
-			t.changedLocked(i)
-			return true
-		}
-	}
-	return false
-}
-
-// removeAllLocked removes a lock of owner for each range, up to the first range without one, and returns their number. An
-// exclusive lock goes first. It goes through the list three times for all of them: there can be thousands.
-//
-// Source: [MS-FSA 2.1.5.9]
-func (t *lockTable) removeAllLocked(owner *openLocks, ranges []Range) int {
-	held := make(map[Range]int, len(ranges))
-	for _, r := range ranges {
-		held[r] = 0
-	}
-	for i := range t.list {
-		if l := &t.list[i]; l.owner == owner {
-			if n, ok := held[l.Range]; ok {
-				held[l.Range] = n + 1
+	ranges := make([]Range, 0, len(locks))
+	for _, exclusive := range []bool{true, false} {
+		ranges = ranges[:0]
+		for _, l := range locks {
+			if l.Exclusive == exclusive {
+				ranges = append(ranges, l.Range)
 			}
 		}
+		t.list(exclusive).add(owner, ranges)
 	}
+	t.countLocked()
+}
+
+// removeLocked removes a lock of owner, an exclusive one first, and reports whether there was one.
+//
+// Source: [MS-FSA 2.1.5.9]
+func (t *lockTable) removeLocked(owner *openLocks, r Range) bool {
+	if !t.exclusive.remove(owner, r) && !t.shared.remove(owner, r) {
+		return false
+	}
+	t.countLocked()
+	return true
+}
+
+// removeAllLocked is removeLocked for each range, up to the first range without a lock, and returns their number. It
+// goes through the lists twice for all of them: there can be thousands.
+func (t *lockTable) removeAllLocked(owner *openLocks, ranges []Range) int {
+	counts := make(map[Range]int, len(ranges))
+	for _, r := range ranges {
+		counts[r] = 0
+	}
+	t.shared.count(owner, counts)
+	t.exclusive.count(owner, counts)
 	n := 0
-	for n < len(ranges) && held[ranges[n]] > 0 {
-		held[ranges[n]]--
+	for n < len(ranges) && counts[ranges[n]] > 0 {
+		counts[ranges[n]]--
 		n++
 	}
-	clear(held)
+	clear(counts)
 	for _, r := range ranges[:n] {
-		held[r]++ // to be removed
+		counts[r]++ // to be removed
 	}
-	for _, exclusive := range []bool{true, false} {
-		t.list = slices.DeleteFunc(t.list, func(l heldLock) bool {
-			if l.owner != owner || l.Exclusive != exclusive || held[l.Range] == 0 {
-				return false
-			}
-			held[l.Range]--
-			return true
-		})
+	gone := func(r Range) bool {
+		if counts[r] == 0 {
+			return false
+		}
+		counts[r]--
+		return true
 	}
-	t.changedLocked(0)
+	t.exclusive.removeFunc(owner, gone)
+	t.shared.removeFunc(owner, gone)
+	t.countLocked()
 	return n
 }
 
@@ -196,9 +161,4 @@ func (l Lock) use() lockUse {
 		return toLockExclusive
 	}
 	return toRead
-}
-
-// conflictsWith reports whether earlier locks of the same request forbid l.
-func (l Lock) conflictsWith(locks []Lock) bool {
-	return l.Exclusive && slices.ContainsFunc(locks, func(m Lock) bool { return m.overlaps(l.Range) })
 }

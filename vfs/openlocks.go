@@ -7,7 +7,6 @@ import (
 
 	"lwio/internal/account"
 	"lwio/internal/ntstatus"
-	"lwio/internal/shrink"
 )
 
 // lockQuota bounds the held and the waiting locks of an FS, and counts the waits.
@@ -43,16 +42,23 @@ func (k *openLocks) try(locks []Lock) error {
 	t := k.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for i, l := range locks {
-		err := k.admitLocked(l.Range, i)
-		if err == nil && (t.conflictsLocked(k, l.Range, l.use()) || l.conflictsWith(locks[:i])) {
-			k.uncountLocked(1)
+	var err error
+	n := 0
+	for ; n < len(locks) && err == nil; n++ {
+		l := locks[n]
+		if err = k.admitLocked(l.Range, n); err != nil {
+			break
+		}
+		if t.conflictsLocked(k, l.Range, l.use()) {
 			err = ntstatus.LockNotGranted
 		}
-		if err != nil {
-			k.uncountLocked(i)
-			return err
-		}
+	}
+	if clash(locks[:n]) {
+		err = ntstatus.LockNotGranted
+	}
+	if err != nil {
+		k.uncountLocked(n)
+		return err
 	}
 	t.addLocked(k, locks)
 	return nil
@@ -108,7 +114,7 @@ func (k *openLocks) unlock(ranges []Range) error {
 	case 0:
 	case 1:
 		freed = ranges[0].overlaps
-		if t.removeLocked(k, Lock{ranges[0], true}) || t.removeLocked(k, Lock{ranges[0], false}) {
+		if t.removeLocked(k, ranges[0]) {
 			n = 1
 		}
 	default:
@@ -173,13 +179,13 @@ func (k *openLocks) release() {
 	t := k.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := len(t.list)
-	t.list = slices.DeleteFunc(t.list, func(l heldLock) bool { return l.owner == k })
-	if n -= len(t.list); n == 0 {
+	all := func(Range) bool { return true }
+	n := t.exclusive.removeFunc(k, all) + t.shared.removeFunc(k, all)
+	if n == 0 {
 		return
 	}
-	t.changedLocked(0)
-	t.grantWaitingLocked(func(Range) bool { return true })
+	t.countLocked()
+	t.grantWaitingLocked(all)
 	k.uncountLocked(n)
 }
 
@@ -193,7 +199,7 @@ func (k *openLocks) admitLocked(r Range, others int) error {
 		return ntstatus.InvalidLockRange
 	case k.count >= k.quota.perOpen:
 		return because(ntstatus.InsufficientResources, "too many locks of one open")
-	case len(k.table.list)+len(k.table.waiting)+others >= k.quota.perFile:
+	case k.table.lenLocked()+len(k.table.waiting)+others >= k.quota.perFile:
 		return because(ntstatus.InsufficientResources, "too many locks of one file")
 	case !k.quota.all.Take(k.user, 1, account.Last):
 		return because(ntstatus.InsufficientResources, "too many locks")
@@ -204,8 +210,7 @@ func (k *openLocks) admitLocked(r Range, others int) error {
 
 // uncountLocked undoes the counting of n locks, which are not in the table any more.
 func (k *openLocks) uncountLocked(n int) {
-	t := k.table
-	t.list, t.waiting = shrink.Slice(t.list), shrink.Slice(t.waiting)
+	k.table.trimLocked()
 	k.count -= n
 	k.quota.all.Give(k.user, int64(n), account.Last)
 }
