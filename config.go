@@ -81,6 +81,8 @@ type Config struct {
 	// A lost SMB session is replaced if the server keeps opens without a connection (persistent
 	// handles), which servers of this package do for 60 s, or if ReconnectTimeout is above 30 s for
 	// twice as long. The loss of another session is final: all calls fail with net.ErrClosed. [OP-112]
+	// So is a refusal of the user that all attempts bring for ReconnectTimeout. One alone can be that of an
+	// attacker, because the server cannot sign it.
 	ReconnectTimeout time.Duration
 	// KeepAlive bounds the time until the client notices that the server, or the network, gives no
 	// sign of life on the SMB connection, 1 s or more. 0 means 10 s; below 0 the client does not

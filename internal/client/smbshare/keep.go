@@ -2,7 +2,6 @@ package smbshare
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"lwio/internal/client/base"
-	"lwio/internal/ntstatus"
 )
 
 const (
@@ -76,28 +74,29 @@ func (s *session) lose(l *link) error {
 // replace makes the next link, with as many attempts as it takes. It reports false if the session has
 // ended for good.
 func (s *session) replace(pause *base.Backoff) bool {
+	var refused refusals
 	for try := 1; pause.Sleep(s.ctx, s.longestPause()); try++ {
 		l, err := s.attempt()
+		now := time.Now()
+		refused.note(err, now)
 		switch {
 		case err == nil:
 			return s.publish(l, try)
 		case s.ctx.Err() != nil:
 			return false
-		case refusedForGood(err):
+		case refused.final(now, s.cfg.ReconnectTimeout):
 			s.cfg.Logger.Warn("lwio: SMB session not replaced", "server", s.where, "err", err)
 			s.end(fmt.Errorf("%w; the server refuses another session: %w", s.loss(), err))
 			return false
 		}
 		s.failed(err, try)
+		if refused.any() {
+			longest := refusalPause(s.cfg.ReconnectTimeout)
+			wait := base.NewBackoff(longest)
+			wait.Sleep(s.ctx, longest)
+		}
 	}
 	return false
-}
-
-// refusedForGood reports whether err is the refusal of the user.
-func refusedForGood(err error) bool {
-	return slices.ContainsFunc([]ntstatus.Status{
-		ntstatus.LogonFailure, ntstatus.WrongPassword, ntstatus.AccountRestriction,
-	}, func(st ntstatus.Status) bool { return errors.Is(err, st) })
 }
 
 // longestPause bounds the time until the next attempt.
