@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
@@ -33,7 +34,8 @@ type Client struct {
 	// ConfigFile is the configuration of Kerberos. Default: DefaultConfigFile.
 	ConfigFile string
 	// CacheFile is the credential cache, in the format of a file. Without it only users with a
-	// password can log on.
+	// password can log on. On systems with Unix permissions it is a file of this user or of root that no
+	// other user may change.
 	CacheFile string
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -57,7 +59,8 @@ type serviceTicket struct {
 // Begin gets a ticket for a service, and makes the request. It is the interface to package lwio. An
 // exchange with the KDC takes at most 5 s for each address and transport of the KDC.
 //
-// Errors: fs.ErrPermission if the KDC refuses the user or the password; fs.ErrNotExist for a missing
+// Errors: fs.ErrPermission if the KDC refuses the user or the password, or for a cache that another user may have
+// written; fs.ErrNotExist for a missing
 // file.
 //
 // Source: [RFC 4120 §3.1], [RFC 4120 §3.3]
@@ -152,11 +155,29 @@ func (c *Client) fromCache(ctx context.Context, cfg *config.Config, cr smbauth.K
 	return tgt.exchange(ctx, cfg, target)
 }
 
-// readCache reads a credential cache.
+// maxCache bounds a credential cache, in bytes.
+const maxCache = 16 << 20
+
+// readCache reads a credential cache, which only this user and root may have written.
 func readCache(name string) (cache *credentials.CCache, err error) {
-	content, err := os.ReadFile(name)
+	f, err := os.OpenFile(name, os.O_RDONLY|openNonblock, 0)
 	if err != nil {
 		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err == nil {
+		err = checkOwner(info)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	content, err := io.ReadAll(io.LimitReader(f, maxCache+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(content) > maxCache:
+		return nil, fmt.Errorf("%s: longer than %d bytes", name, maxCache)
 	}
 	defer func() {
 		if recover() != nil {
