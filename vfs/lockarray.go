@@ -16,7 +16,7 @@ func clash(locks []Lock) bool {
 	if len(own) == 0 || len(own) == len(locks) {
 		return false
 	}
-	later := newRemaining(len(own)) // those that come later in the request
+	later := newRemaining(len(own)) // the exclusive locks that come later in the request
 	for i, l := range locks {
 		switch p := at[i]; {
 		case p >= 0:

@@ -32,7 +32,7 @@ func TestClashMatchesDefinition(t *testing.T) {
 	})
 }
 
-// The time of a request is proportional to the number of its locks, whatever their kinds, also below a lock that reaches over
+// The time of a request is proportional to the number of its locks of all kinds, also below a lock that reaches over
 // all of them.
 func TestLockTimeIsProportionalToNumberOfLocks(t *testing.T) {
 	for name, lock := range map[string]func(i, n int) Lock{

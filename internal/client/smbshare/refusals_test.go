@@ -81,7 +81,7 @@ func (f *forger) cut() {
 	f.conns = nil
 }
 
-// A refused logon has no signature. One that an attacker has made while the client replaces a lost connection does not
+// A refused logon has no signature. A refusal that an attacker makes while the client replaces a lost connection does not
 // end its session.
 func TestForgedRefusalDoesNotEndTheSession(t *testing.T) {
 	s := lwiotest.NewServer(t, &lwiotest.Config{SMBOnly: true})
