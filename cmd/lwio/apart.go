@@ -9,33 +9,44 @@ import (
 	"lwio/vfs/posix"
 )
 
+// usersKey names the file of users of a configuration in an error.
+const usersKey = "config, key users:"
+
 // ownFiles returns the files of a server that no client may read or change, with the flags that name them.
 func (o *serveOptions) ownFiles(passwordFile string) map[string]string {
 	files := map[string]string{
 		"password-file": passwordFile, "config": o.config, "keytab": o.kerberos.keytab, "state": o.state, "audit": o.audit,
 	}
 	if o.file != nil {
-		files["config, key users:"] = o.file.Users
+		files[usersKey] = o.file.Users
 	}
 	return files
 }
 
-// checkApart refuses files of the server that are in a directory of a share: the clients of the share could
-// read or change them.
-func checkApart(files map[string]string, shares []vfs.Share) error {
-	roots := make(map[vfs.NodeID]string)
+// roots are the names of shares by the directories that they serve.
+type roots map[vfs.NodeID]string
+
+// rootsOf returns the directories of shares.
+func rootsOf(shares []vfs.Share) (roots, error) {
+	r := make(roots)
 	for _, s := range shares {
 		info, err := s.Backend.Stat("")
 		if err != nil {
-			return err
+			return nil, err
 		}
-		roots[info.Node()] = s.Name
+		r[info.Node()] = s.Name
 	}
+	return r, nil
+}
+
+// checkApart refuses files of the server that are in a directory of a share: the clients of the share could
+// read or change them.
+func (r roots) checkApart(files map[string]string) error {
 	for flag, name := range files {
 		if name == "" || name == "-" {
 			continue
 		}
-		share, err := shareAbove(name, roots)
+		share, err := r.shareAbove(name)
 		if err != nil {
 			return err
 		}
@@ -48,7 +59,7 @@ func checkApart(files map[string]string, shares []vfs.Share) error {
 
 // shareAbove returns the share that has a file in its directory, or a symbolic link on the way to it; "" if
 // there is none. The file need not exist.
-func shareAbove(name string, roots map[vfs.NodeID]string) (share string, err error) {
+func (r roots) shareAbove(name string) (share string, err error) {
 	path, err := filepath.Abs(name)
 	if err != nil {
 		return "", err
@@ -60,11 +71,11 @@ func shareAbove(name string, roots map[vfs.NodeID]string) (share string, err err
 		case err != nil:
 			return "", err
 		default:
-			if share, err := shareAt(dir, roots); share != "" || err != nil {
+			if share, err := r.shareAt(dir); share != "" || err != nil {
 				return share, err
 			}
 			if real != dir {
-				if share, err := shareAbove(filepath.Join(real, "file"), roots); share != "" || err != nil {
+				if share, err := r.shareAbove(filepath.Join(real, "file")); share != "" || err != nil {
 					return share, err
 				}
 			}
@@ -74,13 +85,13 @@ func shareAbove(name string, roots map[vfs.NodeID]string) (share string, err err
 		}
 	}
 	if real, err := filepath.EvalSymlinks(path); err == nil && real != path {
-		return shareAbove(real, roots)
+		return r.shareAbove(real)
 	}
 	return "", nil
 }
 
 // shareAt returns the share whose root a directory is; "" if it is none. A directory that cannot be read is none.
-func shareAt(dir string, roots map[vfs.NodeID]string) (string, error) {
+func (r roots) shareAt(dir string) (string, error) {
 	d, err := posix.OpenDir(dir)
 	if errors.Is(err, fs.ErrPermission) {
 		return "", nil
@@ -93,5 +104,5 @@ func shareAt(dir string, roots map[vfs.NodeID]string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return roots[info.Node()], nil
+	return r[info.Node()], nil
 }

@@ -24,8 +24,9 @@ type reloader struct {
 	users, user string
 	// config is the path of the configuration file, or "".
 	config string
-	// served is the configuration at the start.
+	// served is the configuration at the start, and roots are the directories of its shares.
 	served *config.File
+	roots  roots
 	// kerberos has the keys of the keytab; nil without one.
 	kerberos *kerberos.Server
 	keytab   string
@@ -118,6 +119,9 @@ func (r *reloader) reloadRights() error {
 	}
 	next, err := config.Read(r.config)
 	if err != nil {
+		return err
+	}
+	if err := r.roots.checkApart(map[string]string{usersKey: next.Users}); err != nil {
 		return err
 	}
 	if keys := r.served.Restart(&next.Flags); len(keys) > 0 {

@@ -352,3 +352,17 @@ func TestServeConfigRefusesMistakes(t *testing.T) {
 		t.Errorf("mistakes are\n%s, want\n%s", r.err, want)
 	}
 }
+
+// A reload does not take a file of users in a directory of a share, as the start does not: the clients of the share could
+// write the users.
+func TestReloadRefusesUsersInAShare(t *testing.T) {
+	s := startConfigured(t)
+	writeSecret(t, usersWithSecret("alice", "bob", "eve"), filepath.Join(filepath.Dir(s.config), "data"), "users")
+	s.put(s.config, strings.Replace(twoShares, `users = "users"`, `users = "data/users"`, 1))
+	s.hangUp("users")
+	if !strings.Contains(s.log.String(), "it is in the share data") {
+		t.Errorf("no error in the log:\n%s", s.log.String())
+	}
+	run(t, exitFailure, "ls", s.as("eve", "data"))
+	run(t, exitOK, "ls", s.as("bob", "data"))
+}

@@ -126,9 +126,16 @@ func (a *app) serve(ctx context.Context, o *serveOptions, args []string, configu
 	if s.service, err = a.served(*s.o, args, &s.sockets, s.log); err != nil {
 		return err
 	}
-	if err := checkApart(s.o.ownFiles(a.passwordFile), s.service.shares); err != nil {
+	served, err := rootsOf(s.service.shares)
+	if err == nil {
+		err = served.checkApart(s.o.ownFiles(a.passwordFile))
+	}
+	if err != nil {
 		closeShares(s.service.shares)
 		return err
+	}
+	if s.service.reload != nil {
+		s.service.reload.roots = served
 	}
 	files, err := vfs.New(vfs.Config{Shares: s.service.shares, MaxOpens: s.o.limits.files, Logger: s.log})
 	if errors.Is(err, fs.ErrExist) {
