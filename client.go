@@ -71,7 +71,9 @@ func (c *Client) Stats() Stats {
 func (c *Client) MaxInFlight() int { return c.c.MaxInFlight() }
 
 // Close ends the RDMA connections and the SMB session and waits for both, at most one second
-// for a server that does not answer. The server closes the files that are still open. A second
+// for a server that does not answer. The server closes the files that are still open. If the SMB
+// connection is lost, Close makes another one for that, within the same second; otherwise the
+// server keeps the files and their locks until their time without a connection is over. A second
 // Close waits for the first and returns nil.
 func (c *Client) Close() error { return c.c.Close() }
 

@@ -76,7 +76,7 @@ func (s *session) lose(l *link) error {
 func (s *session) replace(pause *base.Backoff) bool {
 	var refused refusals
 	for try := 1; pause.Sleep(s.ctx, s.longestPause()); try++ {
-		l, err := s.attempt()
+		l, err := s.attempt(s.ctx)
 		now := time.Now()
 		refused.note(err, now)
 		switch {
@@ -110,8 +110,8 @@ func (s *session) longestPause() time.Duration {
 }
 
 // attempt tries once to make a link.
-func (s *session) attempt() (*link, error) {
-	ctx, cancel := context.WithTimeout(s.ctx, min(attemptTimeout, s.cfg.Timeout))
+func (s *session) attempt(ctx context.Context) (*link, error) {
+	ctx, cancel := context.WithTimeout(ctx, min(attemptTimeout, s.cfg.Timeout))
 	defer cancel()
 	raw, err := s.maker.dial(ctx)
 	if err != nil {

@@ -318,12 +318,52 @@ func (s *session) State() base.SessionState {
 func (s *session) Close(ctx context.Context) error {
 	var err error
 	s.once.Do(func() {
+		final := s.isOver()
 		s.end(base.ErrClientClosed)
 		s.stop()
 		s.goroutines.Wait()
-		err = s.newest().s.CloseContext(ctx)
+		l := s.newest()
+		err = l.s.CloseContext(ctx)
+		if !final && s.leavesOpens(l) {
+			s.logOffAnew(ctx)
+		}
 	})
 	return err
+}
+
+// isOver reports whether no other link will come.
+func (s *session) isOver() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.over != nil
+}
+
+// leavesOpens reports whether the server keeps opens of the session, whose last link l has ended.
+func (s *session) leavesOpens(l *link) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.handles) > 0 && l.tree.Persistent() && s.cfg.ReconnectTimeout >= 0 && !l.s.LoggedOff()
+}
+
+// logOffAnew makes another link and logs off, until ctx ends: the server then closes the opens, which it keeps for a
+// time otherwise. The maintainer has ended.
+//
+// Source: [MS-SMB2 3.3.5.6]
+func (s *session) logOffAnew(ctx context.Context) {
+	var err error
+	for pause := new(base.Backoff); pause.Sleep(ctx, maxCallPause); {
+		var l *link
+		if l, err = s.attempt(ctx); refusesUser(err) {
+			break
+		}
+		if err != nil {
+			continue
+		}
+		if _ = l.s.CloseContext(ctx); l.s.LoggedOff() { // which returns no error
+			return
+		}
+	}
+	s.cfg.Logger.Warn("lwio: open files are left at the server, which keeps them for a time", "server", s.where, "err", err)
 }
 
 // end ends the session for good, if it has not ended.

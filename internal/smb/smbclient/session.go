@@ -29,6 +29,7 @@ type Session struct {
 
 	validated atomic.Bool // by FSCTL_VALIDATE_NEGOTIATE_INFO
 	closing   sync.Once
+	loggedOff atomic.Bool // the server has answered the LOGOFF
 }
 
 // New negotiates and logs on. host is the server's name in the names of shares, without a
@@ -111,13 +112,18 @@ func (s *Session) CloseContext(ctx context.Context) error {
 			return
 		}
 		defer context.AfterFunc(ctx, func() { s.conn.fail(net.ErrClosed) })() // ends a write, too
-		if err := s.logoff(ctx); err != nil && s.conn.end.cause() == nil {
+		err := s.logoff(ctx)
+		s.loggedOff.Store(err == nil)
+		if err != nil && s.conn.end.cause() == nil {
 			s.conn.log.Debug("smb: logoff", "server", s.host, "error", err)
 		}
 	})
 	s.conn.close()
 	return nil
 }
+
+// LoggedOff reports whether the server has answered the LOGOFF of CloseContext.
+func (s *Session) LoggedOff() bool { return s.loggedOff.Load() }
 
 // logoff ends the session at the server.
 //
