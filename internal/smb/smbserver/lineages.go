@@ -91,14 +91,14 @@ func (t *lineages) begin(s *Session, client [16]byte) *Lineage {
 
 // find returns the lineage of a user that has a session with that id; nil if there is none. current is
 // its session, nil if it is suspended. continued reports whether a session of a client with that GUID
-// continues the lineage; otherwise it replaces the lineage.
+// continues the lineage, unless its end leaves nothing to wait for; otherwise it replaces the lineage.
 func (t *lineages) find(id uint64, user string, client [16]byte) (l *Lineage, current *Session, continued bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l = t.byName[id]; l == nil || l.user != user {
 		return nil, nil, false
 	}
-	return l, l.session, l.lasting && l.client == client && t.enabled()
+	return l, l.session, l.client == client && t.enabled()
 }
 
 // left returns a channel that is closed when the last session of a suspended lineage has closed its

@@ -219,8 +219,8 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 }
 
 // succeed gives the session a lineage. If the client names a previous session, the session continues the
-// lineage of that session, else it begins a new one. It reports whether the session continues a lineage. A previous session of another
-// client, or without durable opens, is replaced: its lineage ends.
+// lineage of that session, else it begins a new one. It reports whether the session continues a lineage. A previous session of
+// another client is replaced: its lineage ends. So does the lineage of a session without durable opens, when it is suspended.
 //
 // Source: [MS-SMB2 3.3.5.5.3], [OP-42], [OP-112]
 func (s *Session) succeed(previous uint64) (resumed bool) {
