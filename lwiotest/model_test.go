@@ -8,6 +8,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -43,12 +45,23 @@ func TestFileMatchesModel(t *testing.T) {
 		if raceEnabled {
 			break // all of them mixed take long enough
 		}
-		t.Run(fabric, func(t *testing.T) {
-			rapid.Check(t, func(rt *rapid.T) { play(rt, rapid.Just(fabric)) })
-		})
+		t.Run(fabric, func(t *testing.T) { playAll(t, rapid.Just(fabric)) })
 	}
-	t.Run("mixed", func(t *testing.T) {
-		rapid.Check(t, func(rt *rapid.T) { play(rt, rapid.SampledFrom(fabrics)) })
+	t.Run("mixed", func(t *testing.T) { playAll(t, rapid.SampledFrom(fabrics)) })
+}
+
+// playAll does all runs of a test. It prints the history of the first one that fails: rapid prints only one that it could
+// make fail again.
+func playAll(t *testing.T, fabrics *rapid.Generator[string]) {
+	var first sync.Once
+	rapid.Check(t, func(rt *rapid.T) {
+		w := &world{file: filemodel.New(), faults: new(faults), begun: time.Now()}
+		defer func() {
+			if rt.Failed() {
+				first.Do(func() { t.Logf("the first run that failed:\n%s", strings.Join(w.journal, "\n")) })
+			}
+		}()
+		w.play(rt, fabrics)
 	})
 }
 
@@ -70,15 +83,31 @@ type world struct {
 	history   []filemodel.Write
 	stall     atomic.Int32 // of a slow disk
 	locks     []heldLock
+	begun     time.Time
+	journal   []string // the steps of the run so far
+}
+
+// logf adds a line to the journal of the run, and to the output of the run.
+func (w *world) logf(rt *rapid.T, format string, args ...any) {
+	rt.Helper()
+	line := fmt.Sprintf(format, args...)
+	w.journal = append(w.journal, fmt.Sprintf("%8v %s", time.Since(w.begun).Round(time.Microsecond), line))
+	rt.Log(line)
+}
+
+// fatalf ends the run, which has failed.
+func (w *world) fatalf(rt *rapid.T, format string, args ...any) {
+	rt.Helper()
+	w.logf(rt, format, args...)
+	rt.Fatalf(format, args...)
 }
 
 // play is one run of the model.
-func play(rt *rapid.T, fabrics *rapid.Generator[string]) {
-	w := &world{file: filemodel.New(), faults: new(faults)}
+func (w *world) play(rt *rapid.T, fabrics *rapid.Generator[string]) {
 	w.impatient = rapid.IntRange(0, 7).Draw(rt, "impatient") == 7
 	dir, err := os.MkdirTemp("", "lwio-model")
 	if err != nil {
-		rt.Fatal(err)
+		w.fatalf(rt, "%v", err)
 	}
 	defer os.RemoveAll(dir)
 	w.serve(rt, dir)
@@ -127,10 +156,11 @@ func (w *world) serve(rt *rapid.T, dir string) {
 		FilesPerConnection: some([]int{0, 1}).Draw(rt, "files"),
 	}
 	opts := &lwiotest.Config{Dir: dir, Limits: w.limits}
+	w.logf(rt, "limits of the server: %+v, impatient clients: %v", w.limits, w.impatient)
 	if rapid.Bool().Draw(rt, "slow disk") {
 		disk, err := posix.OpenDir(dir)
 		if err != nil {
-			rt.Fatal(err)
+			w.fatalf(rt, "%v", err)
 		}
 		opts.Backend = slowDisk{disk, &w.stall}
 	}
@@ -139,7 +169,7 @@ func (w *world) serve(rt *rapid.T, dir string) {
 	}
 	var err error
 	if w.srv, err = lwiotest.Start(opts); err != nil {
-		rt.Fatal(err)
+		w.fatalf(rt, "%v", err)
 	}
 	w.srv.Dir = dir
 }
@@ -201,6 +231,9 @@ func (k *client) configure(rt *rapid.T) {
 			k.cfg.Providers = []rdma.Provider{fault.Wrap(p, &fault.Config{Fault: k.faults.decide, Shuffle: uint64(shuffle)})}
 		}
 	}
+	c := &k.cfg
+	k.w.logf(rt, "%s: credits %d, read size %d, window %d, reconnects within %v, copies up to %d, completion %v, requires RDMA %v, unbuffered %v, shuffles %d",
+		k, c.Credits, c.MaxReadSize, c.MaxRDMAWindowSize, c.ReconnectTimeout, c.CopyThreshold, c.Completion, c.RequireRDMA, k.unbuffered, shuffle)
 }
 
 // dial connects and opens the file, without faults.
@@ -210,7 +243,7 @@ func (k *client) dial(rt *rapid.T) {
 	defer cancel()
 	for err := k.connect(ctx); err != nil; err = k.connect(ctx) {
 		if !k.w.impatient || ctx.Err() != nil {
-			rt.Fatal(err)
+			k.w.fatalf(rt, "%v", err)
 		}
 		k.cfg.Timeout *= 2 // a busy machine takes longer than an impatient client waits
 	}
@@ -283,9 +316,10 @@ func (k *client) reopen(rt *rapid.T) {
 	}
 	flag := k.flags(rapid.SampledFrom([]int{0, os.O_SYNC, os.O_CREATE | os.O_TRUNC}).Draw(rt, "flag"))
 	f, err := k.c.OpenFile(context.Background(), fileName, flag, 0)
+	k.w.logf(rt, "%s: open with %#x: %v", k, flag, err)
 	if err != nil {
 		if !k.w.impatient {
-			rt.Fatal(err)
+			k.w.fatalf(rt, "%v", err)
 		}
 		if flag&os.O_TRUNC != 0 {
 			k.w.file.Truncate(0, false, filemodel.Late, &owner{client: k, group: k.w.group})
@@ -298,7 +332,7 @@ func (k *client) reopen(rt *rapid.T) {
 	}
 	if err := k.openSecond(context.Background()); err != nil {
 		if !k.w.impatient {
-			rt.Fatal(err)
+			k.w.fatalf(rt, "%v", err)
 		}
 		k.redial(rt)
 	}
@@ -322,9 +356,9 @@ func (k *client) close(rt *rapid.T) {
 			continue
 		}
 		if err != nil && !k.w.impatient {
-			rt.Fatal(err)
+			k.w.fatalf(rt, "%v", err)
 		}
-		rt.Logf("%s: close: %v", k, err)
+		k.w.logf(rt, "%s: close: %v", k, err)
 		k.w.lockless(f, err == nil)
 		if err == nil {
 			k.w.synced(f)
@@ -338,9 +372,10 @@ func (k *client) redial(rt *rapid.T) {
 	k.close(rt)
 	k.freeBuffers()
 	if err := k.c.Close(); err != nil && !errors.Is(err, net.ErrClosed) && !k.w.impatient {
-		rt.Fatal(err)
+		k.w.fatalf(rt, "%v", err)
 	}
 	k.dial(rt)
+	k.w.logf(rt, "%s: dialed again", k)
 }
 
 // fault arms a fault.
@@ -351,7 +386,8 @@ func (w *world) fault(rt *rapid.T) {
 	if w.impatient {
 		kinds = append(kinds, "drop")
 	}
-	switch rapid.SampledFrom(kinds).Draw(rt, "kind") {
+	kind := rapid.SampledFrom(kinds).Draw(rt, "kind")
+	switch kind {
 	case "delay":
 		t.act = fault.Delay(time.Duration(rapid.IntRange(0, 2000).Draw(rt, "µs")) * time.Microsecond)
 	case "cut":
@@ -361,6 +397,7 @@ func (w *world) fault(rt *rapid.T) {
 	case "drop":
 		t.act, t.sendsOnly = fault.Drop(), true
 	}
+	w.logf(rt, "fault after %d requests, at the server: %v: %s", t.left, at == w.faults, kind)
 	at.arm(t)
 }
 
@@ -373,6 +410,7 @@ func (w *world) cutSMB(rt *rapid.T) {
 	}
 	left := rapid.IntRange(-1, 6).Draw(rt, "messages before")
 	fate := rapid.SampledFrom([]faultconn.Fate{faultconn.LoseRequest, faultconn.LoseResponse}).Draw(rt, "fate")
+	w.logf(rt, "%s: SMB is cut after %d messages, %v", k, left, fate)
 	if left < 0 {
 		k.link.Cut()
 		return
@@ -394,20 +432,20 @@ func (w *world) finish(rt *rapid.T) {
 		k.quiet()
 		k.close(rt)
 		if err := k.c.Close(); err != nil && !errors.Is(err, net.ErrClosed) && !w.impatient {
-			rt.Fatal(err)
+			w.fatalf(rt, "%v", err)
 		}
 		k.freeBuffers()
 	}
 	w.untouched(rt)
 	if err := w.srv.Close(); err != nil {
-		rt.Fatal(err)
+		w.fatalf(rt, "%v", err)
 	}
 	w.file.Settle(func(any) bool { return true })
 	content, err := os.ReadFile(filepath.Join(w.srv.Dir, fileName))
 	if err != nil {
-		rt.Fatal(err)
+		w.fatalf(rt, "%v", err)
 	}
 	if err := w.file.Check(filemodel.Read{Data: content, EOF: true}); err != nil {
-		rt.Fatal(fmt.Errorf("on disk: %w", err))
+		w.fatalf(rt, "on disk: %v", err)
 	}
 }

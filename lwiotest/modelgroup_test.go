@@ -210,7 +210,7 @@ func (w *world) do(rt *rapid.T, callers []*caller, p patience) {
 		ops = append(ops, c.ops...)
 	}
 	for _, o := range ops {
-		rt.Logf("%v", o)
+		w.logf(rt, "%v", o)
 	}
 	w.judge(rt, ops, left)
 	for _, c := range callers {
@@ -292,7 +292,7 @@ func (w *world) run(rt *rapid.T, ctx context.Context, callers []*caller) {
 	case <-done:
 	case <-watchdog.C:
 		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
-		rt.Fatal("operations do not end")
+		w.fatalf(rt, "operations do not end")
 	}
 }
 
@@ -401,7 +401,7 @@ func (w *world) judge(rt *rapid.T, ops []*operation, left bool) {
 		if !o.write && o.over {
 			r := filemodel.Read{Off: o.off, Data: slices.Clone(o.mem.p[:o.n]), EOF: errors.Is(o.err, io.EOF)}
 			if err := w.file.Check(r, writes...); err != nil {
-				rt.Fatalf("%v: %v%s", o, err, w.suspects(r))
+				w.fatalf(rt, "%v: %v%s", o, err, w.suspects(r))
 			}
 		}
 	}
@@ -456,7 +456,7 @@ func (w *world) judgeSync(rt *rapid.T, c *caller, left bool) {
 	case c.synced == nil:
 		w.file.Settle(func(o any) bool { return o.(*owner).f == c.syncs && o.(*owner).group < w.group })
 	case !w.impatient && !(left && errors.Is(c.synced, context.Canceled)):
-		rt.Fatalf("%s: sync after Submit: %v", c.ops[0].k, c.synced)
+		w.fatalf(rt, "%s: sync after Submit: %v", c.ops[0].k, c.synced)
 	}
 }
 
@@ -490,7 +490,7 @@ func (o *operation) excuse(rt *rapid.T, left bool) {
 	barred, perhaps := o.k.w.lockedFor(func(h *heldLock) bool { return h.bars(o) })
 	switch {
 	case o.over && o.err == nil && barred:
-		rt.Fatalf("%v, though that is locked", o)
+		o.k.w.fatalf(rt, "%v, though that is locked", o)
 	case o.over && errors.Is(o.err, lwio.ErrLocked) && perhaps:
 		return
 	case !o.over && (left || o.k.w.impatient):
@@ -502,7 +502,7 @@ func (o *operation) excuse(rt *rapid.T, left bool) {
 	case o.over && o.err != nil && o.n <= o.size() && o.k.excuses(o.err, left):
 		return
 	}
-	rt.Fatalf("there is no reason for: %v; callers left: %v", o, left)
+	o.k.w.fatalf(rt, "there is no reason for: %v; callers left: %v", o, left)
 }
 
 // excuses reports whether there was a reason for an error. A lost connection is none if there is
@@ -559,10 +559,10 @@ func (w *world) ordered(rt *rapid.T, k *client, name string, call func(ctx conte
 	k.before, k.logons = st.Lost, st.SMBReconnects
 	err := call(ctx)
 	k.lost = k.c.Stats().Lost
-	rt.Logf("%s: %s: %v", k, name, err)
+	w.logf(rt, "%s: %s: %v", k, name, err)
 	unknown := errors.Is(err, lwio.ErrUncertain) && k.lostSMB()
 	if err != nil && !unknown && !w.impatient && !(errors.Is(err, context.Canceled) && ctx.Err() != nil) {
-		rt.Fatalf("%s: there is no reason for that", k)
+		w.fatalf(rt, "%s: there is no reason for that", k)
 	}
 	return err
 }
@@ -572,13 +572,13 @@ func (w *world) stat(rt *rapid.T) {
 	k := w.some(rt)
 	info, err := k.f.Stat(context.Background())
 	if err == nil {
-		rt.Logf("%s: size %d", k, info.Size())
+		w.logf(rt, "%s: size %d", k, info.Size())
 		err = w.file.CheckSize(info.Size())
 	} else if w.impatient {
 		return
 	}
 	if err != nil {
-		rt.Fatalf("%s: stat: %v", k, err)
+		w.fatalf(rt, "%s: stat: %v", k, err)
 	}
 }
 
@@ -642,7 +642,7 @@ func (w *world) untouched(rt *rapid.T) {
 		if m.was == nil {
 			for _, side := range [][]byte{m.around[:margin], m.around[margin+len(m.p):]} {
 				if !bytes.Equal(side, bytes.Repeat([]byte{0xEE}, margin)) {
-					rt.Fatalf("memory beside the %d bytes of a call changed", len(m.p))
+					w.fatalf(rt, "memory beside the %d bytes of a call changed", len(m.p))
 				}
 			}
 			for i := range m.p {
@@ -650,7 +650,7 @@ func (w *world) untouched(rt *rapid.T) {
 			}
 			m.was = slices.Clone(m.around)
 		} else if !bytes.Equal(m.around, m.was) {
-			rt.Fatalf("the %d bytes of a call changed after it had returned", len(m.p))
+			w.fatalf(rt, "the %d bytes of a call changed after it had returned", len(m.p))
 		}
 	}
 	if n := len(w.memories); n > 16 {

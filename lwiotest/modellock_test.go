@@ -75,7 +75,7 @@ func (w *world) lockCall(rt *rapid.T, x heldLock, p patience, name string, call 
 	x.k.before = x.k.c.Stats().Lost
 	err = call(ctx)
 	x.k.lost = x.k.c.Stats().Lost
-	rt.Logf("%s: %s %+v: %v", x.k, name, x.r, err)
+	w.logf(rt, "%s: %s %+v: %v", x.k, name, x.r, err)
 	return err != nil && (w.impatient || errors.Is(err, context.Canceled) && ctx.Err() != nil), err
 }
 
@@ -86,7 +86,7 @@ func (w *world) tryLock(rt *rapid.T) {
 	unknown, err := w.lockCall(rt, x, w.lockPatience(rt), "try to lock", func(ctx context.Context) error { return x.f.TryLock(ctx, x.r, x.mode) })
 	switch locked := errors.Is(err, lwio.ErrLocked); {
 	case err == nil && surely, locked && !perhaps, err != nil && !locked && !unknown:
-		rt.Fatalf("there is no reason for that: locked %v, or perhaps %v", surely, perhaps)
+		w.fatalf(rt, "there is no reason for that: locked %v, or perhaps %v", surely, perhaps)
 	case !locked:
 		x.sure = err == nil
 		w.locks = append(w.locks, x)
@@ -110,13 +110,13 @@ func (w *world) waitForLock(rt *rapid.T) {
 	}
 	select {
 	case err := <-done:
-		rt.Logf("%s: lock %+v: %v", x.k, x.r, err)
+		w.logf(rt, "%s: lock %+v: %v", x.k, x.r, err)
 		if x.sure = err == nil; err != nil && !w.impatient {
-			rt.Fatal("there is no reason for that")
+			w.fatalf(rt, "there is no reason for that")
 		}
 		w.locks = append(w.locks, x)
 	case <-time.After(hang):
-		rt.Fatal("a lock without conflict is not granted")
+		w.fatalf(rt, "a lock without conflict is not granted")
 	}
 }
 
@@ -151,7 +151,7 @@ func (w *world) unlock(rt *rapid.T, x heldLock, p patience) {
 	case unknown:
 		w.unsure(same)
 	default:
-		rt.Fatalf("there is no reason for that: %v", err)
+		w.fatalf(rt, "there is no reason for that: %v", err)
 	}
 }
 

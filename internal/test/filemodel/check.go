@@ -42,6 +42,9 @@ func (f *File) during(writes []Write) *File {
 	return seen
 }
 
+// shown is the number of bytes that an error shows.
+const shown = 32
+
 func (f *File) check(r Read) error {
 	end := r.Off + int64(len(r.Data))
 	for i := range f.spans {
@@ -54,7 +57,8 @@ func (f *File) check(r Read) error {
 			continue
 		}
 		if at, ok := s.holds(lo, r.Data[lo-r.Off:hi-r.Off]); !ok {
-			return fmt.Errorf("byte %d is %#x, not %v", at, r.Data[at-r.Off], s.at(at))
+			return fmt.Errorf("byte %d is %#x, not %v; the %d bytes at %d have % x there", at, r.Data[at-r.Off], s.at(at),
+				len(r.Data), r.Off, r.Data[at-r.Off:][:min(shown, end-at)])
 		}
 	}
 	return nil
