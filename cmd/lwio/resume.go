@@ -95,15 +95,32 @@ func (localTree) Resume(_ context.Context, name, part string) (pendingPart, erro
 	if fi, err := os.Stat(name); err == nil && !fi.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: errors.New("something that is not a file is in the way")}
 	}
-	f, err := os.OpenFile(filepath.Join(filepath.Dir(name), part), os.O_RDWR|os.O_CREATE, 0o600)
+	f, size, err := openPart(filepath.Join(filepath.Dir(name), part))
 	if err != nil {
 		return nil, renamed(err, "create", name)
 	}
-	fi, err := f.Stat()
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
+	return &localPart{localPending{f: f, name: name}, size}, nil
+}
+
+// openPart opens an unfinished copy, or begins one. The name can be known to other users that may write to the directory.
+// So a link, and a file of another user, is no unfinished copy and is removed: the copy would change the target of the
+// link, and would take bytes of the other user for those of the source.
+func openPart(name string) (f *os.File, size int64, err error) {
+	f, err = os.OpenFile(name, os.O_RDWR|openPartFlags, 0)
+	if err == nil {
+		fi, err := f.Stat()
+		if err == nil && isOwnPart(fi) {
+			return f, fi.Size(), nil
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			return nil, 0, err
+		}
 	}
-	return &localPart{localPending{f: f, name: name}, fi.Size()}, nil
+	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, err
+	}
+	f, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	return f, 0, err
 }
 
 func (p *localPart) Size() int64                    { return p.size }
