@@ -85,7 +85,7 @@ func preAuthRequired(t *testing.T, info ...types.ETypeInfo2Entry) []byte {
 }
 
 // A hostile KDC, or an attacker in its place, gets no memory beyond the bound of a reply, no long
-// computation, no request with a weak key, and no panic.
+// computation, no request with a weak key or a key from few iterations, and no panic.
 //
 // Source: [RFC 4120 §7.2.2], [RFC 4120 §5.2.7.5]
 func TestHostileKDC(t *testing.T) {
@@ -101,6 +101,8 @@ func TestHostileKDC(t *testing.T) {
 		"no reply":              {nil, "EOF"},
 		"no message":            {framed([]byte("abcdefgh")), ""},
 		"iterations":            {framed(preAuthRequired(t, types.ETypeInfo2Entry{EType: aes256, Salt: "a", S2KParams: iterations(maxIterations + 1)})), "iterations"},
+		"few iterations":        {framed(preAuthRequired(t, types.ETypeInfo2Entry{EType: aes256, Salt: "a", S2KParams: iterations(minIterations - 1)})), "iterations"},
+		"few iterations, SHA-2": {framed(preAuthRequired(t, types.ETypeInfo2Entry{EType: 20, Salt: "a", S2KParams: iterations(minIterationsSHA2 - 1)})), "iterations"},
 		"no iterations":         {framed(preAuthRequired(t, types.ETypeInfo2Entry{EType: aes256, Salt: "a", S2KParams: iterations(0)})), "iterations"},
 		"RC4":                   {framed(preAuthRequired(t, types.ETypeInfo2Entry{EType: 23})), "no encryption type with AES"},
 		"no types":              {framed(preAuthRequired(t)), "no encryption type with AES"},

@@ -11,6 +11,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/credentials"
 	"github.com/jcmturner/gokrb5/v8/crypto"
 	"github.com/jcmturner/gokrb5/v8/iana/errorcode"
+	"github.com/jcmturner/gokrb5/v8/iana/etypeID"
 	"github.com/jcmturner/gokrb5/v8/iana/keyusage"
 	"github.com/jcmturner/gokrb5/v8/iana/nametype"
 	"github.com/jcmturner/gokrb5/v8/iana/patype"
@@ -20,8 +21,12 @@ import (
 
 const (
 	// maxIterations bounds the cost of a key from a password, which the KDC chooses: less than a
-	// second of a processor. The default is 4,096, or 32,768 with SHA-2.
+	// second of a processor.
 	maxIterations = 1 << 20
+	// The least iterations are the defaults. The reply of the KDC is not authentic: with fewer, an attacker in
+	// its place could guess the password at less cost, by the request that is encrypted with the key.
+	minIterations     = 4096
+	minIterationsSHA2 = 32768
 	// maxReferrals bounds the realms on the way to a service.
 	maxReferrals = 5
 )
@@ -101,7 +106,7 @@ func preAuthenticate(q *messages.ASReq, refused *messages.KRBError, user types.P
 
 // keyParameters returns the data of the KDC that name the parameters of the key of a password, and the
 // encryption type of the key: the first one that the KDC names, or else etype. It must be one of AES, and its
-// cost is bounded. The data are not authentic.
+// cost is bounded on both sides. The data are not authentic.
 //
 // Source: [RFC 4120 §5.2.7.5], [RFC 3962 §4]
 func keyParameters(pas types.PADataSequence, etype int32) (types.PADataSequence, int32, error) {
@@ -115,14 +120,28 @@ func keyParameters(pas types.PADataSequence, etype int32) (types.PADataSequence,
 			return nil, 0, fmt.Errorf("the encryption types of the KDC: %w", errors.Join(err, errNoType))
 		}
 		etype = info[0].EType
-		if p := info[0].S2KParams; len(p) == 4 && (binary.BigEndian.Uint32(p) == 0 || binary.BigEndian.Uint32(p) > maxIterations) {
-			return nil, 0, fmt.Errorf("the KDC asks for %d iterations for the key of the password, limit %d", binary.BigEndian.Uint32(p), maxIterations)
+		if p := info[0].S2KParams; len(p) == 4 {
+			n, least := binary.BigEndian.Uint32(p), leastIterations(etype)
+			if n < least || n > maxIterations {
+				return nil, 0, fmt.Errorf("the KDC asks for %d iterations for the key of the password, limits %d and %d", n, least, maxIterations)
+			}
 		}
 	}
 	if !slices.Contains(aesTypes, etype) {
 		return nil, 0, fmt.Errorf("encryption type %d of the KDC: %w", etype, errNoType)
 	}
 	return pas, etype, nil
+}
+
+// leastIterations returns the least iterations for a key of an encryption type.
+//
+// Source: [RFC 3962 §4]; RFC 8009 has the numbers for SHA-2.
+func leastIterations(etype int32) uint32 {
+	switch etype {
+	case etypeID.AES128_CTS_HMAC_SHA256_128, etypeID.AES256_CTS_HMAC_SHA384_192:
+		return minIterationsSHA2
+	}
+	return minIterations
 }
 
 var errNoType = errors.New("no encryption type with AES")
