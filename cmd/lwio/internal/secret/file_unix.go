@@ -10,23 +10,62 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock locks the directory itself, so no file of the lock is left behind.
-func lock(dir string) (unlock func(), err error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
+// lock locks the file itself, which other users cannot open: each user that can open a file, or its directory, can hold
+// its lock for ever. A change replaces the file, so the lock counts only while the file has its name.
+func lock(name string) (unlock func(), err error) {
 	for {
-		err = unix.Flock(int(d.Fd()), unix.LOCK_EX)
-		if !errors.Is(err, unix.EINTR) {
-			break
+		f, made, err := openToLock(name)
+		if err != nil {
+			return nil, err
+		}
+		if err := flock(f); err != nil {
+			f.Close()
+			return nil, &os.PathError{Op: "lock", Path: name, Err: err}
+		}
+		if isStill(f, name) {
+			return func() {
+				if info, err := f.Stat(); made && err == nil && info.Size() == 0 && isStill(f, name) {
+					_ = os.Remove(name) // it was made for the lock only
+				}
+				f.Close()
+			}, nil
+		}
+		f.Close()
+	}
+}
+
+// openToLock opens a file, or makes an empty one.
+func openToLock(name string) (f *os.File, made bool, err error) {
+	for {
+		if f, err = os.Open(name); !errors.Is(err, os.ErrNotExist) {
+			return f, false, err
+		}
+		f, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if !errors.Is(err, os.ErrExist) {
+			return f, true, err
+		}
+		if _, err := os.Stat(name); errors.Is(err, os.ErrNotExist) {
+			if _, err := os.Lstat(name); err == nil {
+				return nil, false, &os.PathError{Op: "open", Path: name, Err: errors.New("a link to a file that does not exist")}
+			}
 		}
 	}
-	if err != nil {
-		d.Close()
-		return nil, &os.PathError{Op: "lock", Path: dir, Err: err}
+}
+
+func flock(f *os.File) error {
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
 	}
-	return func() { d.Close() }, nil
+}
+
+// isStill reports whether a file has a name.
+func isStill(f *os.File, name string) bool {
+	mine, err := f.Stat()
+	there, e := os.Stat(name)
+	return err == nil && e == nil && os.SameFile(mine, there)
 }
 
 // keepOwner gives f the owner and the group of the file that it replaces, if there is one. A server

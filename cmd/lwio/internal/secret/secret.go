@@ -100,5 +100,6 @@ func WriteFile(name string, content []byte) (err error) {
 	return syncDir(dir)
 }
 
-// Lock keeps other processes out of Lock for the files of a directory until unlock is called.
-func Lock(dir string) (unlock func(), err error) { return lock(dir) }
+// Lock keeps other processes out of Lock for a file until unlock is called. The file need not exist.
+// A WriteFile of the file ends the lock too, so it is the last step before unlock.
+func Lock(name string) (unlock func(), err error) { return lock(name) }

@@ -127,11 +127,12 @@ func TestLockAdmitsOneAtATime(t *testing.T) {
 		return // the system has no such lock
 	}
 	dir := t.TempDir()
+	name := filepath.Join(dir, "secret")
 	var inside, counted atomic.Int64 // atomic, because the race detector does not see the lock
 	var all sync.WaitGroup
 	for range 50 {
 		all.Go(func() {
-			unlock, err := Lock(dir)
+			unlock, err := Lock(name)
 			if err != nil {
 				t.Error(err)
 				return
@@ -141,15 +142,30 @@ func TestLockAdmitsOneAtATime(t *testing.T) {
 				t.Errorf("%d have the lock", n)
 			}
 			runtime.Gosched()
-			counted.Add(1)
+			n := counted.Add(1)
 			inside.Add(-1)
+			if n%2 == 0 { // the others write nothing
+				err = os.Remove(name) // so some calls find no file
+			} else if n%4 == 1 {
+				err = WriteFile(name, []byte("content"))
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				t.Error(err)
+			}
 		})
 	}
 	all.Wait()
 	if entries, err := os.ReadDir(dir); counted.Load() != 50 || err != nil || len(entries) > 0 {
 		t.Errorf("%d had the lock; %d files left, %v", counted.Load(), len(entries), err)
 	}
-	if _, err := Lock(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := Lock(filepath.Join(dir, "missing", "secret")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("missing directory: %v", err)
+	}
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(name, link); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Lock(link); err == nil {
+		t.Error("a link to nothing was locked")
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -233,9 +232,9 @@ func (f *File) text() []byte {
 
 // Change reads a file, or begins with no users if there is none, calls change, and replaces the file
 // if change returns no error. Plain passwords of the file become hashes. Calls for the same
-// directory, of all processes, take turns.
+// file, of all processes, take turns.
 func Change(name string, change func(f *File) error) error {
-	unlock, err := secret.Lock(filepath.Dir(name))
+	unlock, err := secret.Lock(name)
 	if err != nil {
 		return fmt.Errorf("change users: %w", err)
 	}
