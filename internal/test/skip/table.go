@@ -62,6 +62,7 @@ const (
 var table = []entry{
 	{"lwio", "the race detector allocates", race, withoutRace},
 	{"lwio/integration/survive", "no right to make namespaces", noAdmin, "a container may lack the right"},
+	{"lwio/integration/survive", "the kernel does not translate addresses", nil, "a kernel may lack connection tracking, and a container the right to its settings"},
 	{"lwio/internal/test/leakcheck", "the runtime kept", nil, "the runtime frees its pooled pipes at any garbage collection"},
 	{"lwio/rdma/iwarp", "the race detector empties pools", race, withoutRace},
 	{"lwio/rdma/rdmatest", "each case waits for its time limit", short, withoutShort},
