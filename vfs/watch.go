@@ -53,34 +53,37 @@ type Change struct {
 // exceptions to NT in the package comment. Calls are made one after another; changed must not wait
 // and must not call this package.
 //
-// stop ends the watch; changed is not called after it has returned. The caller calls stop before the
-// open is closed, or in a revoke hook.
+// The caller stops the watch before the open is closed, or in a revoke hook.
 //
 // Errors: INVALID_PARAMETER for a file, ACCESS_DENIED without ListDirectory, DELETE_PENDING.
 //
 // Source: [MS-FSA 2.1.5.11]
-func (o *Open) Watch(filter ChangeFilter, tree bool, changed func([]Change)) (stop func(), err error) {
+func (o *Open) Watch(filter ChangeFilter, tree bool, changed func([]Change)) (w *Watch, err error) {
 	err = o.use("watch", func() error {
 		if err := o.dir.mayList(o.granted); err != nil {
 			return err
 		}
 		o.share.ns.RLock() // no rename changes the path
 		defer o.share.ns.RUnlock()
-		w := &watch{open: o, dir: o.Path(), filter: filter, tree: tree, changed: changed}
 		all := &o.share.watches
-		all.add(w)
+		x := &Watch{all: all, open: o, dir: o.Path(), filter: filter, tree: tree, changed: changed}
+		all.add(x)
 		if o.fs.table.deletePending(o.nodeID) {
-			all.remove(w)
+			all.remove(x)
 			return ntstatus.DeletePending
 		}
-		stop = func() { all.remove(w) }
+		w = x
 		return nil
 	})
-	return stop, err
+	return w, err
 }
 
-// watch is a watch of one open. watches.mu guards dir and due.
-type watch struct {
+// Watch is the report of the changes of a directory to one open. Safe for concurrent use.
+type Watch struct {
+	all    *watches
+	paused atomic.Bool
+
+	// watches.mu guards dir and due.
 	open    *Open
 	dir     string // path
 	filter  ChangeFilter
@@ -89,33 +92,44 @@ type watch struct {
 	due     []Change // of the operation that is being reported
 }
 
+// Stop ends the watch. The function of the watch is not called after Stop has returned.
+func (w *Watch) Stop() { w.all.remove(w) }
+
+// Pause leaves out the changes until Resume, except that the delete of the directory becomes pending. A client can have
+// thousands of watches that it never asks for, and a paused watch costs the operations of others next to nothing. The
+// function of the watch may call Pause and Resume.
+func (w *Watch) Pause() { w.paused.Store(true) }
+
+// Resume ends Pause. Changes by operations that begin after Resume are reported.
+func (w *Watch) Resume() { w.paused.Store(false) }
+
 // watches are the watches of a share. Safe for concurrent use.
 type watches struct {
 	n atomic.Int64
 
 	mu    sync.Mutex // held while changed functions run
-	byDir map[string][]*watch
+	byDir map[string][]*Watch
 }
 
 // any reports whether there is a watch.
 func (s *watches) any() bool { return s.n.Load() != 0 }
 
-func (s *watches) add(w *watch) {
+func (s *watches) add(w *Watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.addLocked(w)
 	s.n.Add(1)
 }
 
-func (s *watches) addLocked(w *watch) {
+func (s *watches) addLocked(w *Watch) {
 	if s.byDir == nil {
-		s.byDir = make(map[string][]*watch)
+		s.byDir = make(map[string][]*Watch)
 	}
 	s.byDir[w.dir] = append(s.byDir[w.dir], w)
 }
 
 // remove removes a watch. A second call does nothing.
-func (s *watches) remove(w *watch) {
+func (s *watches) remove(w *Watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.removeLocked(w) {
@@ -123,7 +137,7 @@ func (s *watches) remove(w *watch) {
 	}
 }
 
-func (s *watches) removeLocked(w *watch) bool {
+func (s *watches) removeLocked(w *Watch) bool {
 	list := s.byDir[w.dir]
 	i := slices.Index(list, w)
 	switch {
@@ -182,12 +196,12 @@ func (s *watches) report(changes ...change) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var touched []*watch
+	var touched []*Watch
 	for _, c := range changes {
 		dir, _ := split(c.path)
 		for parent := true; c.path != ""; parent = false {
 			for _, w := range s.byDir[dir] {
-				if w.filter&c.kind == 0 || !parent && !w.tree {
+				if w.paused.Load() || w.filter&c.kind == 0 || !parent && !w.tree {
 					continue
 				}
 				if len(w.due) == 0 {

@@ -13,7 +13,7 @@ import (
 
 // changeLog is the changes that a watch has reported, one string for each operation.
 type changeLog struct {
-	stop func()
+	*vfs.Watch
 	mu   sync.Mutex
 	list []string
 }
@@ -23,7 +23,7 @@ func (s *site) watchOf(o *vfs.Open, filter vfs.ChangeFilter, tree bool) *changeL
 	s.t.Helper()
 	l := &changeLog{}
 	var err error
-	l.stop, err = o.Watch(filter, tree, func(changes []vfs.Change) {
+	l.Watch, err = o.Watch(filter, tree, func(changes []vfs.Change) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		text := ""
@@ -38,7 +38,7 @@ func (s *site) watchOf(o *vfs.Open, filter vfs.ChangeFilter, tree bool) *changeL
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(l.stop)
+	s.t.Cleanup(l.Stop)
 	return l
 }
 
@@ -142,7 +142,7 @@ func TestWatchReportsSelectedChanges(t *testing.T) {
 		if got := len(l.list) == 1; got != x.want {
 			t.Errorf("filter %#x: %q", x.filter, l.list)
 		}
-		l.stop()
+		l.Stop()
 		l.list = nil
 		closed(t, s.mustOpen(fmt.Sprintf("after%x", x.filter), disposition(vfs.OpenIf)))
 		l.want(t, "after stop")
@@ -201,4 +201,27 @@ func TestWatchReportsReplacedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.want(t, "rename", "2b 4a 5b ")
+}
+
+// A paused watch reports nothing but the pending delete of its directory, and goes on after Resume.
+func TestPausedWatchReportsNothing(t *testing.T) {
+	s := newSite(t)
+	s.put("d/", "d/f")
+	d, f := s.folder("d"), s.mustOpen("d/f", access(vfs.Delete))
+	l, other := s.watchOf(d, allChanges, true), s.watchOf(d, allChanges, true)
+	move := func(to string) {
+		t.Helper()
+		wantStatus(t, to, f.Rename(to, false), ntstatus.Success)
+	}
+	l.Pause()
+	move("d/g")
+	l.want(t, "paused")
+	other.want(t, "not paused", "4f 5g 3g ")
+	l.Resume()
+	move("d/h")
+	l.want(t, "resumed", "4g 5h 3h ")
+	l.Pause()
+	move("i")
+	wantStatus(t, "delete", s.folder("d", vfs.Delete).SetDeleteOnClose(true), ntstatus.Success)
+	l.want(t, "the pending delete", "gone")
 }

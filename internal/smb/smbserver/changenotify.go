@@ -95,6 +95,7 @@ type watch struct {
 	begun     bool       // guarded by beginning
 
 	mu      sync.Mutex
+	source  *vfs.Watch      // paused while lost; nil during its begin
 	limit   int             // of list, in bytes; a list that would be longer is lost
 	over    ntstatus.Status // of all further requests, or Success
 	lost    bool
@@ -121,14 +122,19 @@ func (w *watch) begin(r *request, file *vfs.Open, q *smbwire.ChangeNotifyRequest
 	w.mu.Lock()
 	w.limit, w.last = limit, -1
 	w.mu.Unlock()
-	stop, err := file.Watch(vfs.ChangeFilter(q.CompletionFilter), q.Flags&smbwire.ChangeNotifyWatchTree != 0, w.add)
+	source, err := file.Watch(vfs.ChangeFilter(q.CompletionFilter), q.Flags&smbwire.ChangeNotifyWatchTree != 0, w.add)
 	if err != nil {
 		memory.give()
 		return statusOf(err)
 	}
 	w.begun = true
+	w.mu.Lock()
+	if w.source = source; w.lost {
+		source.Pause()
+	}
+	w.mu.Unlock()
 	file.OnRevoke(func() {
-		stop()
+		source.Stop()
 		w.end(ntstatus.NotifyCleanup)
 		memory.give()
 	})
@@ -158,8 +164,8 @@ func (w *watch) add(changes []vfs.Change) {
 	}
 }
 
-// appendLocked appends a change to the list, unless it repeats the last one. Lost changes cost nothing
-// more: a client can have thousands of watches that are never asked for.
+// appendLocked appends a change to the list, unless it repeats the last one. Lost changes pause the watch: a client can
+// have thousands of watches that are never asked for, and each operation of others would go to all of them.
 func (w *watch) appendLocked(c *vfs.Change) {
 	if w.lost {
 		return
@@ -168,6 +174,9 @@ func (w *watch) appendLocked(c *vfs.Change) {
 	i := smbwire.NotifyInfo{Action: uint32(c.Action), Name: name}
 	if err != nil || smbwire.NotifyInfoSize(len(w.list), len(name)) > w.limit {
 		w.list, w.last, w.lost = nil, -1, true
+		if w.source != nil {
+			w.source.Pause()
+		}
 		return
 	}
 	if w.list == nil {
@@ -188,7 +197,11 @@ func (w *watch) deliverLocked(to *changeWait) {
 	} else {
 		to.end(ntstatus.Success, w.list)
 	}
-	w.list, w.last, w.lost = nil, -1, false
+	w.list, w.last = nil, -1
+	if w.lost {
+		w.lost = false
+		w.source.Resume()
+	}
 }
 
 // wait ends a wait with the changes that there are, and reports true. Without changes it queues the

@@ -10,6 +10,7 @@ import (
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbauth"
+	"lwio/vfs"
 )
 
 // Filters of changes, as the raw client writes them.
@@ -354,4 +355,48 @@ func TestWaitingChangeNotifyMemoryIsBounded(t *testing.T) {
 	c := mount(t, addr, "data")
 	f := c.mustCreate(create{name: "f", access: 3, share: 7, disposition: 3})
 	c.want(ntstatus.Success, cmdWrite, writeBody(f, 0, make([]byte, 60000)))
+}
+
+// A watch whose changes are lost is left out of the operations of others, until a request has taken the loss.
+func TestLostWatchIsPaused(t *testing.T) {
+	s, stop := newBareServer(t, t.TempDir())
+	defer stop()
+	open := func(path string, access vfs.Access) *vfs.Open {
+		t.Helper()
+		o, _, err := s.cfg.FS.Open(vfs.OpenRequest{
+			Share: "data", Path: path, Access: access, ShareMode: vfs.ShareAll, Disposition: vfs.OpenIf, Owner: t, User: testUser,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	dir, f := open("", vfs.ListDirectory), open("f", vfs.Delete)
+	defer s.cfg.FS.CloseAll(dir, f)
+	w, calls := &watch{last: -1}, 0 // without room for a change
+	var err error
+	if w.source, err = dir.Watch(vfs.ChangedFileName, false, func(c []vfs.Change) { calls++; w.add(c) }); err != nil {
+		t.Fatal(err)
+	}
+	defer w.source.Stop()
+	rename := func(to string) {
+		t.Helper()
+		if err := f.Rename(to, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, to := range []string{"g", "h", "i"} {
+		rename(to)
+	}
+	if calls != 1 {
+		t.Errorf("%d reports of lost changes", calls)
+	}
+	c := &changeWait{done: make(chan struct{}), out: make([]byte, bodyOffset+bufferFixed)}
+	if !w.wait(c) || c.status != ntstatus.NotifyEnumDir {
+		t.Errorf("the next request: %v", c.status)
+	}
+	rename("j")
+	if calls != 2 {
+		t.Errorf("%d reports after the request", calls)
+	}
 }
