@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"lwio/internal/client/base"
+	"lwio/internal/client/smbshare"
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
 	"lwio/lwiotest"
@@ -71,14 +72,15 @@ func (f *forger) forge(msg []byte) {
 	binary.LittleEndian.PutUint32(msg[8:], uint32(ntstatus.LogonFailure))
 }
 
-// cut ends all connections.
-func (f *forger) cut() {
+// stop ends a session, which makes no connection any more, and all connections.
+func (f *forger) stop(sess smbshare.Session) {
+	_ = sess.Close(context.Background()) // which may have ended
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, nc := range f.conns {
 		nc.Close()
 	}
-	f.conns = nil
+	f.all.Wait()
 }
 
 // A refused logon has no signature. A refusal that an attacker makes while the client replaces a lost connection does not
@@ -92,8 +94,7 @@ func TestForgedRefusalDoesNotEndTheSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(f.all.Wait)
-	t.Cleanup(f.cut)
+	defer f.stop(sess)
 	f.forges.Store(1)
 	raw.Close()
 	for sess.State().Away == nil && sess.State().Reconnects == 0 {
@@ -121,8 +122,7 @@ func TestLastingRefusalEndsTheSession(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(f.all.Wait)
-	t.Cleanup(f.cut)
+	defer f.stop(sess)
 	f.forges.Store(-1)
 	raw.Close()
 	err = sess.Await(t.Context())
