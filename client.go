@@ -102,6 +102,35 @@ func (c *Client) OpenFile(ctx context.Context, name string, flag int, perm fs.Fi
 	return fileOf(c.c.OpenFile(ctx, name, flag, perm))
 }
 
+// ReadHead reads the first bytes of a file into p, and describes the file as it was opened. n < len(p)
+// without an error if the file is shorter. With p of at most 64 KiB it takes one round trip, over SMB, unless
+// Config.RequireRDMA is set. p is not used after the return.
+//
+// Errors: as OpenFile and [File.ReadAtContext].
+func (c *Client) ReadHead(ctx context.Context, name string, p []byte) (n int, info fs.FileInfo, err error) {
+	n, info, err = c.c.ReadHead(ctx, name, p)
+	info, err = infoOf(info, err)
+	return n, info, err
+}
+
+// ReadFile returns the content of a file. The caller owns the result. It takes one round trip for up to
+// 64 KiB, as ReadHead.
+//
+// Errors: as OpenFile and [File.ReadAtContext].
+func (c *Client) ReadFile(ctx context.Context, name string) ([]byte, error) {
+	return c.c.ReadFile(ctx, name)
+}
+
+// WriteFile makes data the content of a file, which it creates or replaces: at each time the name has all of
+// the old content, or all of the new, and after an error that is not ErrUncertain it has the old. It does not
+// wait for stable storage. Up to 64 KiB take three round trips, over SMB, unless Config.RequireRDMA is set.
+// data is not used after the return.
+//
+// Errors: as CreatePending, [File.WriteAtContext] and [PendingFile.Commit].
+func (c *Client) WriteFile(ctx context.Context, name string, data []byte) error {
+	return c.c.WriteFile(ctx, name, data)
+}
+
 // Stat describes a file or directory. The Sys method of the result returns an *SMBInfo.
 //
 // Errors: fs.ErrNotExist.

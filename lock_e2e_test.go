@@ -65,7 +65,7 @@ func blocks(t *testing.T, f *lwio.File, r lwio.Range, mode lwio.LockMode) {
 	}
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

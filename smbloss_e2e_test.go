@@ -138,6 +138,8 @@ func TestCallsGoOnAfterLossOfSMB(t *testing.T) {
 			"stat of name":   func() error { _, err := c.Stat(ctx, "f"); return err },
 			"list":           func() error { _, err := c.ReadDir(ctx, "."); return err },
 			"list an open":   func() error { _, err := d.(fs.ReadDirFile).ReadDir(-1); return err },
+			"write file":     func() error { return errors.Join(c.WriteFile(ctx, "w", []byte("w")), c.Remove(ctx, "w")) },
+			"read file":      func() error { _, err := c.ReadFile(ctx, "f"); return err },
 			"mkdir":          func() error { return errors.Join(c.Mkdir(ctx, "d", 0), c.Remove(ctx, "d")) },
 			"rename":         func() error { return errors.Join(c.Rename(ctx, "f", "h"), c.Rename(ctx, "h", "f")) },
 			"write pending":  func() error { _, err := p.WriteAt([]byte("p"), 0); return err },
@@ -172,6 +174,18 @@ func TestLostResponseIsNoFailure(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(s.Dir, "f"), random(5000, 1), 0o600))
 		f := openRW(t, c)
 		r := lwio.Range{Len: 1}
+		writes := func() error {
+			must(t, os.WriteFile(filepath.Join(s.Dir, "w"), []byte("old"), 0o600))
+			err := c.WriteFile(ctx, "w", random(4096, 2))
+			got, failed := os.ReadFile(filepath.Join(s.Dir, "w"))
+			if !bytes.Equal(got, random(4096, 2)) {
+				t.Errorf("%d bytes are the content: %v", len(got), failed)
+			}
+			if left, _ := filepath.Glob(filepath.Join(s.Dir, ".lwio-*")); left != nil {
+				t.Errorf("left behind: %q", left)
+			}
+			return errors.Join(err, os.Remove(filepath.Join(s.Dir, "w")))
+		}
 		for _, step := range []struct {
 			name    string
 			command uint16
@@ -194,7 +208,17 @@ func TestLostResponseIsNoFailure(t *testing.T) {
 				g, err := c.Open(ctx, "f")
 				return errors.Join(err, g.Close())
 			}},
-			{"commit", smbSetInfo, 2, func() error {
+			{"write file: create", smbCreate, 0, writes},
+			{"write file: rename", smbSetInfo, 0, writes},
+			{"write file: close", smbClose, 0, writes},
+			{"read file", smbCreate, 0, func() error {
+				b, err := c.ReadFile(ctx, "f")
+				if err == nil && !bytes.Equal(b, random(5000, 1)) {
+					err = errors.New("other content")
+				}
+				return err
+			}},
+			{"commit", smbSetInfo, 0, func() error {
 				p, err := c.CreatePending(ctx, "p")
 				return errors.Join(err, p.Commit(ctx), os.Remove(filepath.Join(s.Dir, "p")))
 			}},

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ func TestClientWithSamba(t *testing.T) {
 				t.Fatal(err)
 			}
 			sambaData(t, tree, dir)
+			sambaSmall(t, tree, dir)
 			sambaNames(t, tree, dir)
 		})
 	}
@@ -137,6 +139,42 @@ func sambaData(t *testing.T, tree *smb.Tree, dir string) {
 	}
 }
 
+// sambaSmall writes, renames and reads small files in few messages.
+func sambaSmall(t *testing.T, tree *smb.Tree, dir string) {
+	ctx := t.Context()
+	for _, content := range []string{"", "content", strings.Repeat("x", tree.MaxSmall())} {
+		q := smb.CreateRequest{Name: "part", Access: everything, Share: 7, Disposition: 2, DeletePending: true, Data: []byte(content)}
+		f, err := tree.Create(ctx, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(f.Keep(ctx, "small"), f.Close(ctx)); err != nil {
+			t.Error(err)
+		}
+		if disk, err := os.ReadFile(filepath.Join(dir, "small")); err != nil || string(disk) != content {
+			t.Errorf("%d bytes are on the disk, %v", len(disk), err)
+		}
+		p := make([]byte, tree.MaxSmall())
+		if n, info, err := tree.ReadHead(ctx, "small", p); err != nil || string(p[:n]) != content || info.Size != int64(n) {
+			t.Errorf("%d bytes are read, %+v, %v", n, info, err)
+		}
+	}
+	if _, _, err := tree.ReadHead(ctx, "none", make([]byte, 1)); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	q := smb.CreateRequest{Name: "part", Access: everything, Share: 7, Disposition: 2, DeletePending: true, Data: []byte("lost")}
+	f, err := tree.Create(ctx, q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(f.Close(ctx), tree.Remove(ctx, "small")); err != nil {
+		t.Error(err)
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) != 0 {
+		t.Errorf("left: %v, %v", list, err)
+	}
+}
+
 // sambaNames makes, lists, moves and removes.
 func sambaNames(t *testing.T, tree *smb.Tree, dir string) {
 	ctx := t.Context()
@@ -148,7 +186,7 @@ func sambaNames(t *testing.T, tree *smb.Tree, dir string) {
 		t.Fatal(err)
 	}
 	when := time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
-	if err := errors.Join(f.Rename(ctx, "dir/b", false), f.Close(ctx), os.Chtimes(filepath.Join(dir, "dir", "b"), time.Time{}, when)); err != nil {
+	if err := errors.Join(f.Keep(ctx, "dir/b"), f.Close(ctx), os.Chtimes(filepath.Join(dir, "dir", "b"), time.Time{}, when)); err != nil {
 		t.Error(err)
 	}
 	d, err := tree.Create(ctx, smb.CreateRequest{Name: "dir", Access: 0x00120089, Share: 7, Disposition: 1, Options: 1})

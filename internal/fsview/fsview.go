@@ -3,12 +3,8 @@ package fsview
 
 import (
 	"context"
-	"errors"
-	"io"
 	"io/fs"
 	"path"
-
-	"lwio/internal/ntstatus"
 )
 
 // Share is the shown tree. Names are slash-separated and relative to its root, which is
@@ -17,6 +13,8 @@ type Share interface {
 	// Open opens a file or directory for reading.
 	Open(ctx context.Context, name string) (File, error)
 	Stat(ctx context.Context, name string) (fs.FileInfo, error)
+	// ReadFile returns the content of a file.
+	ReadFile(ctx context.Context, name string) ([]byte, error)
 	// ReadDir lists a directory, sorted by name.
 	ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
 	// Cause is an error of the share's without the operation and the name.
@@ -131,30 +129,13 @@ func (v *view) Sub(dir string) (fs.FS, error) {
 }
 
 func (v *view) ReadFile(name string) ([]byte, error) {
-	file, err := v.Open(name)
+	full, err := v.full("open", name)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
-	f := file.(*viewFile)
-	if f.dir {
-		return nil, v.failed("read", name, ntstatus.FileIsADirectory)
+	b, err := v.share.ReadFile(v.ctx, full)
+	if err != nil {
+		return nil, v.failed("read", name, err)
 	}
-	// One byte more than the file has tells whether it has grown.
-	buf := make([]byte, min(f.f.OpenInfo().Size(), maxReadFile)+1)
-	n := 0
-	for {
-		m, err := f.f.ReadAtContext(v.ctx, buf[n:], int64(n))
-		n += m
-		switch {
-		case errors.Is(err, io.EOF):
-			return buf[:n], nil
-		case err != nil:
-			return nil, v.failed("read", name, err)
-		}
-		buf = append(buf, make([]byte, len(buf))...)
-	}
+	return b, nil
 }
-
-// maxReadFile bounds the allocation of ReadFile before it has seen the bytes.
-const maxReadFile = 64 << 20

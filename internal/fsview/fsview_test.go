@@ -23,7 +23,6 @@ func (e *shareError) Unwrap() error { return e.err }
 // share is one in memory.
 type share struct {
 	files fstest.MapFS
-	grown int // by how many bytes files are larger than they were when they were opened
 }
 
 func (s *share) do(ctx context.Context, err error) error {
@@ -53,6 +52,14 @@ func (s *share) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return info, s.do(ctx, err)
 }
 
+func (s *share) ReadFile(ctx context.Context, name string) ([]byte, error) {
+	if info, err := s.files.Stat(name); err == nil && info.IsDir() {
+		return nil, s.do(ctx, ntstatus.FileIsADirectory)
+	}
+	b, err := s.files.ReadFile(name)
+	return b, s.do(ctx, err)
+}
+
 func (s *share) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	list, err := s.files.ReadDir(name)
 	return list, s.do(ctx, err)
@@ -73,20 +80,12 @@ type file struct {
 	f    fs.File
 }
 
-// smaller is a file before it has grown.
-type smaller struct {
-	fs.FileInfo
-	by int
-}
-
-func (i smaller) Size() int64 { return i.FileInfo.Size() - int64(i.by) }
-
 func (f *file) OpenInfo() fs.FileInfo {
 	info, err := f.f.Stat()
 	if err != nil {
 		panic(err)
 	}
-	return smaller{info, f.s.grown}
+	return info
 }
 
 func (f *file) Stat(ctx context.Context) (fs.FileInfo, error) {
@@ -200,17 +199,6 @@ func TestErrorsHaveNamesOfView(t *testing.T) {
 	check("seek", "x", err, context.Canceled)
 	_, err = view.Open("sub")
 	check("open", "sub", err, context.Canceled)
-}
-
-// A file that has grown since it was opened is read to its end.
-func TestReadGrownFile(t *testing.T) {
-	for _, grown := range []int{0, 1, 2, 9, 10} {
-		s := sample()
-		s.grown = grown
-		if b, err := fs.ReadFile(New(t.Context(), s), "a"); err != nil || string(b) != "0123456789" {
-			t.Errorf("grown by %d: %q, %v", grown, b, err)
-		}
-	}
 }
 
 func TestSeekRefusesNegativeOffsets(t *testing.T) {

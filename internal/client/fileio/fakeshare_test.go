@@ -102,6 +102,7 @@ type fakeSession struct {
 	lost         error
 	negotiations int
 	smbReads     int
+	heads        int
 	smbWrites    int
 	flushes      int
 	unlocks      int
@@ -130,8 +131,27 @@ func (s *fakeSession) Open(ctx context.Context, req smbshare.OpenRequest) (smbsh
 	s.share.next++
 	binary.LittleEndian.PutUint64(key[:], s.share.next)
 	s.share.opens[key] = f
-	return &fakeHandle{s: s, name: req.Name, f: f, key: key}, ctx.Err()
+	if req.DeletePending {
+		delete(s.share.files, req.Name) // as SetDelete
+	}
+	_, err := f.WriteAt(req.Data, 0)
+	return &fakeHandle{s: s, name: req.Name, f: f, key: key}, errors.Join(err, ctx.Err())
 }
+
+func (s *fakeSession) ReadHead(ctx context.Context, name string, p []byte) (n int, e smbshare.Entry, err error) {
+	s.count(&s.heads)
+	err = s.with(ctx, name, smbshare.DispositionOpen, smbshare.OptionNonDirectory, func(h smbshare.Handle) error {
+		e = h.Created()
+		n, err = h.(*fakeHandle).f.ReadAt(p, 0)
+		if ntstatus.Of(err) == ntstatus.EndOfFile {
+			err = nil
+		}
+		return err
+	})
+	return n, e, err
+}
+
+func (s *fakeSession) MaxSmall() int { return 64 << 10 }
 
 func (s *fakeSession) OpenPipe(context.Context, string) (handshake.Pipe, error) {
 	if err := s.Err(); err != nil {
@@ -194,7 +214,7 @@ func (s *fakeSession) Remove(ctx context.Context, name string) error {
 }
 
 func (s *fakeSession) Rename(ctx context.Context, from, to string) error {
-	return s.with(ctx, from, smbshare.DispositionOpen, 0, func(h smbshare.Handle) error { return h.Rename(ctx, to) })
+	return s.with(ctx, from, smbshare.DispositionOpen, 0, func(h smbshare.Handle) error { return h.(*fakeHandle).rename(ctx, to) })
 }
 
 func (s *fakeSession) count(n *int) int {
@@ -317,7 +337,14 @@ func (h *fakeHandle) SetSize(_ context.Context, size int64) error {
 	return nil
 }
 
-func (h *fakeHandle) Rename(ctx context.Context, name string) error {
+func (h *fakeHandle) Keep(ctx context.Context, name string) error {
+	if err := h.SetDelete(ctx, false); err != nil {
+		return err
+	}
+	return h.rename(ctx, name)
+}
+
+func (h *fakeHandle) rename(ctx context.Context, name string) error {
 	do := func() {
 		h.s.share.mu.Lock()
 		defer h.s.share.mu.Unlock()

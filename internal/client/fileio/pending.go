@@ -49,22 +49,25 @@ func (c *Client) createPending(ctx context.Context, name string) (*PendingFile, 
 	case final == "":
 		return nil, err
 	}
+	return c.pendingFile(ctx, final, false, nil)
+}
+
+// pendingFile creates a file of a temporary name beside final, with data. With whole no other data will follow.
+func (c *Client) pendingFile(ctx context.Context, final string, whole bool, data []byte) (*PendingFile, error) {
 	req, err := openFlags(os.O_RDWR | os.O_CREATE | os.O_EXCL)
 	if err != nil {
 		return nil, err
 	}
 	req.Access |= smbshare.AccessDelete
+	req.DeletePending, req.Data, req.ResumeKey = true, data, !whole
 	f, err := c.OpenEntry(ctx, path.Join(path.Dir(final), ".lwio-"+rand.Text()+".part"), req)
 	if err != nil {
 		return nil, err
 	}
-	p := &PendingFile{File: f, final: final}
-	err = f.ordered(ctx, func(ctx context.Context) error { return f.h.SetDelete(ctx, true) })
-	if err != nil {
-		f.Close()
-		return nil, err
+	if whole {
+		c.overSMB.Wrote(len(data))
 	}
-	return p, nil
+	return &PendingFile{File: f, final: final}, nil
 }
 
 // Name returns the name that Commit gives to the file.
@@ -112,13 +115,10 @@ func (p *PendingFile) rename(ctx context.Context) error {
 // renameOnce is one attempt of rename. lost reports that the session was lost, and that another one says
 // that the file does not have its final name.
 func (p *PendingFile) renameOnce(ctx context.Context) (lost bool, err error) {
-	err = p.h.SetDelete(ctx, false)
-	asked := err == nil
-	if asked {
-		if err = p.h.Rename(ctx, p.final); err == nil {
-			return false, nil
-		}
+	if err = p.h.Keep(ctx, p.final); err == nil {
+		return false, nil
 	}
+	asked := !smbshare.Unsent(err)
 	lost = asked && errors.Is(err, net.ErrClosed) && p.h.Settle(ctx) == nil
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rdmaconn.CloseGrace)
 	defer cancel()
@@ -147,8 +147,11 @@ func (p *PendingFile) renameOnce(ctx context.Context) (lost bool, err error) {
 // temporary one.
 func (p *PendingFile) hasName(ctx context.Context) (bool, error) {
 	_, err := p.c.sess.Stat(ctx, p.name)
-	if ntstatus.Of(err) == ntstatus.ObjectNameNotFound {
+	switch ntstatus.Of(err) {
+	case ntstatus.ObjectNameNotFound:
 		return true, nil
+	case ntstatus.DeletePending: // it has the temporary one, and its deletion was not taken back
+		return false, nil
 	}
 	return false, err
 }

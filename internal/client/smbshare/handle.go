@@ -47,6 +47,7 @@ type resumeKey struct {
 
 // newHandle returns the handle of a new open.
 func newHandle(s *session, req OpenRequest, f *smbclient.File, l *link) *handle {
+	req.DeletePending, req.Data = false, nil // a reclaim changes nothing
 	return &handle{s: s, req: req, created: f.Info(), persistent: f.Granted() > 0, f: f, on: l, turn: make(chan struct{}, 1)}
 }
 
@@ -335,8 +336,8 @@ func (h *handle) SetSize(ctx context.Context, size int64) error {
 	return err
 }
 
-func (h *handle) Rename(ctx context.Context, name string) error {
-	return h.try(ctx, false, func(f *smbclient.File) error { return f.Rename(ctx, name, true) })
+func (h *handle) Keep(ctx context.Context, name string) error {
+	return h.try(ctx, false, func(f *smbclient.File) error { return f.Keep(ctx, name) })
 }
 
 // SetDelete does no harm if it is done twice.

@@ -245,6 +245,17 @@ func (s *session) Stat(ctx context.Context, name string) (e Entry, err error) {
 	return e, err
 }
 
+func (s *session) ReadHead(ctx context.Context, name string, p []byte) (n int, e Entry, err error) {
+	read := func(l *link) (err error) {
+		n, e, err = l.tree.ReadHead(ctx, name, p[:min(len(p), l.tree.MaxSmall())])
+		return err
+	}
+	err = available(ctx, func() error { return s.try(ctx, true, read) })
+	return n, e, err
+}
+
+func (s *session) MaxSmall() int { return s.newest().tree.MaxSmall() }
+
 // change does a change of names. Its outcome is unknown if the response was lost.
 func (s *session) change(ctx context.Context, do func(l *link) error) error {
 	return changed(available(ctx, func() error { return s.try(ctx, false, do) }))

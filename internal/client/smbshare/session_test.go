@@ -142,7 +142,7 @@ func TestHandleChangesItsFile(t *testing.T) {
 	if n, err := h.ReadAt(ctx, got, 3); n != len(want) || !errors.Is(err, io.EOF) || !bytes.Equal(got[:n], want) {
 		t.Error(n, err)
 	}
-	if err := errors.Join(h.Flush(ctx), h.Settle(ctx), h.SetSize(ctx, 10), h.Rename(ctx, "g")); err != nil {
+	if err := errors.Join(h.Flush(ctx), h.Settle(ctx), h.SetSize(ctx, 10), h.Keep(ctx, "g")); err != nil {
 		t.Error(err)
 	}
 	if e, err := h.Stat(ctx); err != nil || e.Size != 10 || h.Created().Size != 0 || e.Attributes&smbwire.AttributeDirectory != 0 {

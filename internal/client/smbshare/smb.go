@@ -22,9 +22,14 @@ import (
 type Session interface {
 	// Open opens or creates a file or directory of the share.
 	Open(ctx context.Context, req OpenRequest) (Handle, error)
-	// Stat, Mkdir, Remove and Rename take one round trip. rename
+	// Stat, ReadHead, Mkdir, Remove and Rename take one round trip. Rename
 	// replaces a file that is in the way.
 	Stat(ctx context.Context, name string) (Entry, error)
+	// ReadHead reads the first bytes of a file into p, at most MaxSmall. It returns how many there are,
+	// and the file as the open found it.
+	ReadHead(ctx context.Context, name string, p []byte) (int, Entry, error)
+	// MaxSmall is the most bytes that ReadHead and OpenRequest.Data transfer.
+	MaxSmall() int
 	Mkdir(ctx context.Context, name string) error
 	Remove(ctx context.Context, name string) error
 	Rename(ctx context.Context, from, to string) error
@@ -103,8 +108,9 @@ type Handle interface {
 	Unlock(ctx context.Context, r Range) error
 	Stat(ctx context.Context) (Entry, error)
 	SetSize(ctx context.Context, size int64) error
-	// Rename moves the open file to a name in the share, in place of the file there.
-	Rename(ctx context.Context, name string) error
+	// Keep takes the deletion at the close back, and then moves the open file to a name in the share, in
+	// place of the file there. A refused move leaves the file under its name.
+	Keep(ctx context.Context, name string) error
 	// SetDelete says whether the file is deleted when its last open is closed.
 	SetDelete(ctx context.Context, on bool) error
 	// Entries lists a directory, without . and .., in no order. With an error it returns the

@@ -132,17 +132,16 @@ func cause(err error) error {
 	return err
 }
 
-// setInfo changes the information of a class; data is its encoded form.
+// setInfo changes the file.
 //
 // Source: [MS-SMB2 3.2.4.10]
-func (f *File) setInfo(ctx context.Context, class smbwire.FileClass, data []byte) error {
-	if len(data) > f.t.s.neg.maxTransact {
+func (f *File) setInfo(ctx context.Context, s setInfo) error {
+	if len(s.data) > f.t.s.neg.maxTransact {
 		return ntstatus.InvalidParameter
 	}
-	return f.run(ctx, request{
-		command: smbwire.CommandSetInfo, payload: len(data), changes: f,
-		body: &smbwire.SetInfoRequest{InfoType: smbwire.InfoFile, Class: uint8(class), FileID: f.id, Data: data},
-	})
+	q := f.t.setStep(f.id, s).request
+	q.changes = f
+	return f.run(ctx, q)
 }
 
 // Stat describes the file as it is now.
@@ -173,20 +172,30 @@ func (f *File) SetSize(ctx context.Context, n int64) error {
 	if n < 0 {
 		return ntstatus.InvalidParameter
 	}
-	return f.setInfo(ctx, smbwire.ClassEndOfFile, smbwire.Uint64Info(n).AppendTo(nil))
+	return f.setInfo(ctx, setInfo{smbwire.ClassEndOfFile, smbwire.Uint64Info(n).AppendTo(nil)})
 }
 
-// Rename moves the file, opened with the right to delete it, to another path in the share.
-// replace allows the replacement of another file.
+// Keep takes the deletion of the file at its close back, and then moves the file to another path in the
+// share, in place of another file, in one round trip. If the move is refused, the file is kept under its
+// old path.
 //
-// Source: [MS-FSCC 2.4.42]
-func (f *File) Rename(ctx context.Context, newPath string, replace bool) error {
-	name, err := encodePath(newPath)
-	if err != nil {
+// Source: [MS-SMB2 3.2.4.1.4], [MS-FSCC 2.4.11], [MS-FSCC 2.4.42]
+func (f *File) Keep(ctx context.Context, newPath string) error {
+	rename, err := renameTo(newPath, true)
+	switch {
+	case err != nil:
 		return err
+	case f.closed.Load():
+		return ntstatus.FileClosed
 	}
-	info := smbwire.RenameInfo{ReplaceIfExists: replace, Name: name}
-	return f.setInfo(ctx, smbwire.ClassRename, info.AppendTo(nil))
+	steps := []step{f.t.setStep(f.id, deletePending(false)), f.t.setStep(smbwire.RelatedFileID, rename)}
+	for i := range steps {
+		steps[i].changes = f
+	}
+	return timely(f.t.s.conn.renewing(ctx, func() (*pending, error) {
+		first, _, err := f.t.s.conn.exchangeAll(ctx, steps)
+		return first, err
+	}))
 }
 
 // SetDelete sets or clears the deletion of the file, opened with the right to delete
@@ -194,5 +203,5 @@ func (f *File) Rename(ctx context.Context, newPath string, replace bool) error {
 //
 // Source: [MS-FSCC 2.4.11]
 func (f *File) SetDelete(ctx context.Context, on bool) error {
-	return f.setInfo(ctx, smbwire.ClassDisposition, smbwire.DispositionInfo(on).AppendTo(nil))
+	return f.setInfo(ctx, deletePending(on))
 }

@@ -189,7 +189,7 @@ func TestFileInformationIsReadAndChanged(t *testing.T) {
 	if raw != nil || err == nil {
 		t.Errorf("%x %v", raw, err)
 	}
-	if err := errors.Join(f.Rename(t.Context(), "g", false), f.SetDelete(t.Context(), true)); err != nil {
+	if err := errors.Join(f.SetDelete(t.Context(), true), f.Keep(t.Context(), "g"), f.SetDelete(t.Context(), true)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "g")); err != nil {

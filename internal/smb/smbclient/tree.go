@@ -3,8 +3,6 @@ package smbclient
 import (
 	"context"
 	"errors"
-	"fmt"
-	"path"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
@@ -48,6 +46,12 @@ type CreateRequest struct {
 	Options     uint32
 	// Attributes are for a file that is created.
 	Attributes uint32
+	// DeletePending has the server delete the file when it is closed, as File.SetDelete does, in the
+	// same round trip. Keep takes that back.
+	DeletePending bool
+	// Data is written to the file from its start in the same round trip: at most MaxSmall bytes. It is not
+	// used any more when Create returns.
+	Data []byte
 	// ResumeKey fetches the open's resume key in the same round trip; File.ResumeKey
 	// returns it.
 	ResumeKey bool
@@ -84,7 +88,8 @@ func (q *CreateRequest) wire(t *Tree) (*smbwire.CreateRequest, error) {
 	return w, nil
 }
 
-// Create opens or creates a file, directory or pipe.
+// Create opens or creates a file, directory or pipe. If Data or DeletePending of q fails, it closes
+// the file and returns that error.
 //
 // Errors: the server's status, such as ObjectNameNotFound (fs.ErrNotExist),
 // ObjectNameCollision (fs.ErrExist), SharingViolation, AccessDenied (fs.ErrPermission);
@@ -101,60 +106,43 @@ func (t *Tree) Create(ctx context.Context, q CreateRequest) (*File, error) {
 
 func (t *Tree) create(ctx context.Context, q *CreateRequest) (*File, error) {
 	w, err := q.wire(t)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	reqs := []request{{command: smbwire.CommandCreate, body: w, treeID: t.id, late: t.closeLate, replay: q.Replay}}
-	if q.Reclaim != nil {
-		reqs[0].late = nil // the open keeps its locks, for another attempt
-	}
-	if q.ResumeKey {
-		reqs = append(reqs, ioctlRequest(t.id, resumeKeyRequest(smbwire.RelatedFileID)))
+	case len(q.Data) > t.MaxSmall():
+		return nil, ntstatus.InvalidParameter
 	}
 	f := &File{t: t}
-	var list []*pending
-	err = t.s.conn.renewing(ctx, func() (*pending, error) {
-		if list, err = t.s.conn.send(ctx, reqs...); err != nil {
-			return nil, err
-		}
-		if err = t.created(ctx, list[0], q.Name, f); err != nil && q.ResumeKey {
-			t.s.conn.abandon(list[1], false)
-		}
-		return list[0], err
+	steps := []step{t.createStep(q, w, f)}
+	if q.Reclaim == nil { // a reclaimed open keeps its locks, for another attempt
+		steps[0].late = t.closeLate
+	}
+	if q.DeletePending {
+		steps = append(steps, t.setStep(smbwire.RelatedFileID, deletePending(true)))
+	}
+	if len(q.Data) > 0 {
+		steps = append(steps, t.writeStep(smbwire.RelatedFileID, q.Data))
+	}
+	content := len(steps)
+	if q.ResumeKey {
+		steps = append(steps, step{request: ioctlRequest(t.id, resumeKeyRequest(smbwire.RelatedFileID)), done: func(r *response) (err error) {
+			f.key, err = ioctlOutput(r)
+			return err
+		}})
+	}
+	failed := 0
+	err = t.s.conn.renewing(ctx, func() (first *pending, err error) {
+		first, failed, err = t.s.conn.exchangeAll(ctx, steps)
+		return first, err
 	})
-	if err != nil {
-		return nil, err
-	}
-	if !q.ResumeKey {
-		return f, nil
-	}
-	r, err := t.s.conn.result(ctx, list[1])
-	if err == nil {
-		f.key, err = ioctlOutput(r)
-		t.s.conn.free(r)
-	}
 	var refused ntstatus.Status
-	if err != nil && !errors.As(err, &refused) {
+	switch {
+	case err == nil, failed == content && errors.As(err, &refused): // a server without resume keys
+		return f, nil
+	case failed > 0:
 		f.closeSoon()
-		return nil, err
 	}
-	return f, nil
-}
-
-// created waits for the response to a CREATE of name and stores it in f.
-func (t *Tree) created(ctx context.Context, p *pending, name string, f *File) error {
-	r, err := t.s.conn.result(ctx, p)
-	if err != nil {
-		return err
-	}
-	defer t.s.conn.free(r)
-	resp, err := smbwire.DecodeCreateResponse(r.body())
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrProtocol, err)
-	}
-	f.id, f.info = resp.FileID, createdInfo(path.Base(name), &resp)
-	f.granted = granted(resp.Contexts)
-	return nil
+	return nil, err
 }
 
 // closeLate closes the open of an abandoned CREATE.
@@ -195,7 +183,7 @@ func (t *Tree) Mkdir(ctx context.Context, name string) error {
 func (t *Tree) Remove(ctx context.Context, name string) error {
 	_, err := t.openAndClose(ctx, &CreateRequest{
 		Name: name, Access: accessDelete | accessReadAttributes | accessSynchronize, Share: shareAll, Disposition: dispositionOpen,
-	}, setInfo{smbwire.ClassDisposition, smbwire.DispositionInfo(true).AppendTo(nil)})
+	}, deletePending(true))
 	return timely(err)
 }
 
@@ -205,14 +193,13 @@ func (t *Tree) Remove(ctx context.Context, name string) error {
 // Errors: as Create; ObjectNameCollision if the new name exists; ErrUnknownOutcome with the
 // cause if it may be moved nevertheless.
 func (t *Tree) Rename(ctx context.Context, from, to string, replace bool) error {
-	name, err := encodePath(to)
+	rename, err := renameTo(to, replace)
 	if err != nil {
 		return err
 	}
-	info := smbwire.RenameInfo{ReplaceIfExists: replace, Name: name}
 	_, err = t.openAndClose(ctx, &CreateRequest{
 		Name: from, Access: accessDelete | accessReadAttributes | accessSynchronize, Share: shareAll, Disposition: dispositionOpen,
-	}, setInfo{smbwire.ClassRename, info.AppendTo(nil)})
+	}, rename)
 	return timely(err)
 }
 
@@ -222,67 +209,90 @@ type setInfo struct {
 	data  []byte
 }
 
+// deletePending is the change that has a file deleted when it is closed, or not.
+func deletePending(on bool) setInfo {
+	return setInfo{smbwire.ClassDisposition, smbwire.DispositionInfo(on).AppendTo(nil)}
+}
+
+// renameTo is the change of the name of a file.
+func renameTo(name string, replace bool) (setInfo, error) {
+	b, err := encodePath(name)
+	if err != nil {
+		return setInfo{}, err
+	}
+	info := smbwire.RenameInfo{ReplaceIfExists: replace, Name: b}
+	return setInfo{smbwire.ClassRename, info.AppendTo(nil)}, nil
+}
+
 // openAndClose opens a file or directory, changes it, and closes it again, in one message.
-//
-// Source: [MS-SMB2 3.2.4.1.4]
 func (t *Tree) openAndClose(ctx context.Context, q *CreateRequest, change ...setInfo) (FileInfo, error) {
 	w, err := q.wire(t)
 	if err != nil {
 		return FileInfo{}, err
 	}
-	reqs := []request{{command: smbwire.CommandCreate, body: w, treeID: t.id}}
-	for _, s := range change {
-		reqs = append(reqs, request{
-			command: smbwire.CommandSetInfo, treeID: t.id, payload: len(s.data),
-			body: &smbwire.SetInfoRequest{InfoType: smbwire.InfoFile, Class: uint8(s.class), FileID: smbwire.RelatedFileID, Data: s.data},
-		})
-	}
-	reqs = append(reqs, request{command: smbwire.CommandClose, treeID: t.id, body: &smbwire.CloseRequest{FileID: smbwire.RelatedFileID}})
 	f := File{t: t}
-	err = t.s.conn.renewing(ctx, func() (*pending, error) { return t.sendWhole(ctx, q.Name, reqs, &f) })
-	if err != nil {
-		return FileInfo{}, err
+	steps := []step{t.createStep(q, w, &f)}
+	for _, s := range change {
+		steps = append(steps, t.setStep(smbwire.RelatedFileID, s))
 	}
-	return f.info, nil
+	steps = append(steps, t.closeStep(smbwire.RelatedFileID))
+	err = t.s.conn.renewing(ctx, func() (*pending, error) {
+		first, failed, err := t.s.conn.exchangeAll(ctx, steps)
+		unclosed := failed == len(steps)-1
+		if first != nil && err != nil && !Unsent(err) && (unclosed || !Refused(err)) {
+			err = &unknownOutcomeError{timely(err)}
+		}
+		return first, err
+	})
+	return f.info, err
 }
 
-// sendWhole sends a CREATE of name, changes, and a CLOSE in one message, and waits for all of them. It
-// stores the open in f, and returns the CREATE.
-func (t *Tree) sendWhole(ctx context.Context, name string, reqs []request, f *File) (*pending, error) {
-	list, err := t.s.conn.send(ctx, reqs...)
-	if err != nil {
-		return nil, err
+// MaxSmall returns the most bytes that ReadHead and CreateRequest.Data transfer, at most 64 KiB.
+func (t *Tree) MaxSmall() int { return min(maxSmall, t.s.neg.maxRead, t.s.neg.maxWrite) }
+
+// ReadHead opens a file, reads its first bytes into p, and closes it, in one round trip. It returns how
+// many bytes of p it has filled, fewer than all only where the file ends, and the file as the open found it.
+// p has at most MaxSmall bytes, and is not used any more when ReadHead returns.
+//
+// Errors: as Create; FileIsADirectory.
+//
+// Source: [MS-SMB2 3.2.4.1.4]
+func (t *Tree) ReadHead(ctx context.Context, name string, p []byte) (int, FileInfo, error) {
+	q := &CreateRequest{
+		Name: name, Access: accessReadData | accessReadAttributes | accessSynchronize, Share: shareAll,
+		Disposition: dispositionOpen, Options: optionNonDirectory,
 	}
-	err = t.created(ctx, list[0], name, f)
-	unclosed := false // only the CLOSE failed
-	for i, p := range list[1:] {
-		if err != nil {
-			t.s.conn.abandon(p, false)
-			continue
-		}
-		var r *response
-		if r, err = t.s.conn.result(ctx, p); err == nil {
-			t.s.conn.free(r)
-		} else {
-			unclosed = i == len(list)-2
-		}
+	w, err := q.wire(t)
+	switch {
+	case err != nil:
+		return 0, FileInfo{}, err
+	case len(p) > t.MaxSmall():
+		return 0, FileInfo{}, ntstatus.InvalidParameter
 	}
-	if err != nil && !Unsent(err) && (unclosed || !Refused(err)) {
-		err = &unknownOutcomeError{timely(err)}
-	}
-	return list[0], err
+	n, f := 0, File{t: t}
+	steps := []step{t.createStep(q, w, &f), t.readStep(smbwire.RelatedFileID, p, &n), t.closeStep(smbwire.RelatedFileID)}
+	err = t.s.conn.renewing(ctx, func() (*pending, error) {
+		first, _, err := t.s.conn.exchangeAll(ctx, steps)
+		return first, err
+	})
+	return n, f.info, timely(err)
 }
 
 // Values of the CREATE requests of this package.
 //
 // Source: [MS-SMB2 2.2.13], [MS-SMB2 2.2.13.1.1]
 const (
+	accessReadData       = 0x00000001
 	accessReadAttributes = 0x00000080
 	accessDelete         = 0x00010000
 	accessSynchronize    = 0x00100000
 
-	shareAll          = 0x7
-	dispositionOpen   = 1
-	dispositionCreate = 2
-	optionDirectory   = 0x00000001
+	shareAll           = 0x7
+	dispositionOpen    = 1
+	dispositionCreate  = 2
+	optionDirectory    = 0x00000001
+	optionNonDirectory = 0x00000040
 )
+
+// maxSmall bounds the data that share a message with the open of their file, in bytes.
+const maxSmall = 64 << 10

@@ -1,0 +1,158 @@
+package fileio
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"sync"
+
+	"lwio/internal/client/base"
+	"lwio/internal/client/smbshare"
+	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbclient"
+	"lwio/internal/smb/smbwire"
+)
+
+// maxFirstRead bounds the memory that ReadFile takes before it has seen the bytes: the server states the size
+// of a file.
+const maxFirstRead = 64 << 20
+
+// heads has the memory of ReadFile for small files.
+var heads = sync.Pool{New: func() any { b := make([]byte, 64<<10); return &b }}
+
+// ReadHead reads the first bytes of a file into p, and describes the file. Small ones come over SMB, in one
+// round trip with the open, unless Config.RequireRDMA is set.
+func (c *Client) ReadHead(ctx context.Context, name string, p []byte) (int, fs.FileInfo, error) {
+	if c.Cfg.RequireRDMA || len(p) > c.sess.MaxSmall() {
+		return c.readOpened(ctx, name, p)
+	}
+	var e smbshare.Entry
+	n := 0
+	clean, err := c.named(ctx, name, func(ctx context.Context, clean string) (err error) {
+		n, e, err = c.sess.ReadHead(ctx, clean, p)
+		return err
+	})
+	if err != nil {
+		return 0, nil, base.Wrap("read", name, err)
+	}
+	c.overSMB.Read(n)
+	return n, smbshare.InfoOf(clean, e), nil
+}
+
+// readOpened is ReadHead by an open, a read and a close.
+func (c *Client) readOpened(ctx context.Context, name string, p []byte) (int, fs.FileInfo, error) {
+	f, err := c.Open(ctx, name)
+	if err != nil {
+		return 0, nil, err
+	}
+	info := f.OpenInfo()
+	n, err := f.ReadAtContext(ctx, p[:min(int64(len(p)), info.Size())], 0)
+	if err = errors.Join(notEOF(err), f.Close()); err != nil {
+		return n, nil, err
+	}
+	return n, info, nil
+}
+
+// notEOF is err, or nil for the end of the file.
+func notEOF(err error) error {
+	if err == io.EOF { //nolint:errorlint // bare io.EOF is part of the contract of io.ReaderAt
+		return nil
+	}
+	return err
+}
+
+// ReadFile reads a file whole: a small one as ReadHead does, and a larger one through one open.
+func (c *Client) ReadFile(ctx context.Context, name string) ([]byte, error) {
+	head := heads.Get().(*[]byte)
+	defer heads.Put(head)
+	n, info, err := c.ReadHead(ctx, name, (*head)[:min(len(*head), c.sess.MaxSmall())])
+	switch {
+	case err != nil:
+		return nil, err
+	case info.Size() <= int64(n):
+		return append(make([]byte, 0, n), (*head)[:n]...), nil
+	}
+	f, err := c.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	b, err := f.readAll(ctx)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+// readAll reads the whole file.
+func (f *File) readAll(ctx context.Context) ([]byte, error) {
+	// One byte more than the file has tells whether it has grown.
+	b := make([]byte, min(f.OpenInfo().Size(), maxFirstRead)+1)
+	for n := 0; ; b = append(b, make([]byte, len(b))...) {
+		m, err := f.ReadAtContext(ctx, b[n:], int64(n))
+		n += m
+		if err != nil {
+			return b[:n], notEOF(err)
+		}
+	}
+}
+
+// WriteFile gives a file new content: until it returns, the name stands for the old content or the new. Small
+// content goes over SMB with the creation of the file, unless Config.RequireRDMA is set.
+func (c *Client) WriteFile(ctx context.Context, name string, data []byte) error {
+	return base.Wrap("write", name, c.writeFile(ctx, name, data))
+}
+
+func (c *Client) writeFile(ctx context.Context, name string, data []byte) error {
+	if c.Cfg.RequireRDMA || len(data) > c.sess.MaxSmall() {
+		return c.writePending(ctx, name, data)
+	}
+	final, err := smbwire.CleanPath(name)
+	switch {
+	case err != nil:
+		return err
+	case final == "":
+		return ntstatus.FileIsADirectory
+	}
+	p, err := c.pendingFile(ctx, final, true, data)
+	if err != nil {
+		return err
+	}
+	return c.commit(ctx, p)
+}
+
+// writePending is WriteFile for large content.
+func (c *Client) writePending(ctx context.Context, name string, data []byte) error {
+	p, err := c.createPending(ctx, name)
+	if err != nil {
+		return err
+	}
+	for losses := 0; ; losses++ { // only this call knows the file: a write in doubt may be done twice
+		_, err = p.WriteAtContext(ctx, data, 0)
+		if !base.IsUncertain(err) || !errors.Is(err, net.ErrClosed) || losses == maxLosses {
+			break
+		}
+	}
+	if err != nil {
+		_ = p.Close() // if it fails, the end of the session deletes the file
+		return err
+	}
+	return c.commit(ctx, p)
+}
+
+// commit commits a file, or gives it up.
+func (c *Client) commit(ctx context.Context, p *PendingFile) error {
+	err := p.Commit(ctx)
+	for losses := 0; base.IsUncertain(err) && errors.Is(err, net.ErrClosed) && losses < maxLosses; losses++ {
+		err = p.Commit(ctx)
+	}
+	if err == nil {
+		return nil
+	}
+	if e, failed := c.sess.Stat(ctx, p.final); smbclient.Refused(err) && failed == nil && e.IsDir() {
+		err = ntstatus.FileIsADirectory
+	}
+	_ = p.Close() // as above
+	return err
+}
