@@ -2,6 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -207,6 +211,84 @@ func TestCopyTreeThereAndBack(t *testing.T) {
 	wantNames(t, filepath.Join(back, "tree"), "bare", "dir", "empty", "one")
 	run(t, exitOK, "cp", "-r", s.url, back) // a whole share, into a directory
 	run(t, exitFailure, "cp", s.url+"/tree", back)
+}
+
+// grownTree is the local file system, whose files grow after their directory was listed.
+type grownTree struct {
+	localTree
+	grow func()
+}
+
+func (g grownTree) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	list, err := g.localTree.ReadDir(ctx, name)
+	for i, e := range list {
+		info, err := e.Info()
+		if err != nil {
+			return nil, err
+		}
+		list[i] = fs.FileInfoToDirEntry(info)
+	}
+	g.grow()
+	return list, err
+}
+
+// Files of a directory around the largest size that is copied in one piece arrive whole, also those that have
+// grown since the directory was listed.
+func TestSmallFilesOfTreeArriveWhole(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	for _, by := range []int{0, 1, smallSize} {
+		src, back := t.TempDir(), filepath.Join(t.TempDir(), "back")
+		files := make(map[string][]byte)
+		for _, size := range []int{0, 1, 4096, smallSize - 1, smallSize, smallSize + 1} {
+			content := randomBytes(size + by)
+			write(t, content[:size], src, fmt.Sprint(size))
+			files[fmt.Sprint(size)] = content
+		}
+		tree := grownTree{grow: func() {
+			for name, content := range files {
+				write(t, content, src, name)
+			}
+		}}
+		c, err := lwio.Dial(t.Context(), s.url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := remoteTree{c: c, t: &lwio.Target{Host: "host", Share: "share"}}
+		dir := fmt.Sprint("by", by)
+		n, _, err := (&copyJob{bar: newProgress(io.Discard)}).directory(t.Context(), tree, src, to, dir)
+		if err != nil || n != int64(len(files)) {
+			t.Errorf("%d files, %v", n, err)
+		}
+		run(t, exitOK, "cp", "-r", s.url+"/"+dir, back)
+		for name, content := range files {
+			wantFile(t, filepath.Join(s.dir, dir, name), content)
+			wantFile(t, filepath.Join(back, name), content)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	run(t, exitOK, "rm", "-r", s.url+"/by0", s.url+"/by1", fmt.Sprint(s.url, "/by", smallSize))
+	wantNames(t, s.dir)
+}
+
+// A small file that the destination refuses is named with its reason, and the others are copied.
+func TestRefusedSmallFileIsReported(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	src := t.TempDir()
+	for _, name := range []string{"a", "b", "c"} {
+		write(t, []byte("content"), src, name)
+	}
+	if err := os.MkdirAll(filepath.Join(s.dir, "d", filepath.Base(src), "b"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, exitFailure, "cp", "-r", src, s.url+"/d")
+	for _, want := range []string{"cp " + filepath.Join(src, "b"), "is a directory", "as it was", "2 files (14 bytes) copied, 1 failed"} {
+		if !strings.Contains(r.err, want) {
+			t.Errorf("%q lacks %q", r.err, want)
+		}
+	}
+	wantNames(t, filepath.Join(s.dir, "d", filepath.Base(src)), "a", "b", "c")
 }
 
 func TestUsageErrorsExitWithTwo(t *testing.T) {

@@ -196,6 +196,31 @@ func (j *copyJob) transferOptions(trees ...tree) transferOptions {
 	return transferOptions{depth: depth, progress: j.bar.add}
 }
 
+// smallSize is the size up to which a file is read and written in one piece, in bytes: the library reads one byte
+// more in one round trip, which tells whether the file has grown.
+const smallSize = 64<<10 - 1
+
+// small copies one file of a directory, whose listing says that it is small. It reports false if the file is not
+// small any more.
+func (j *copyJob) small(ctx context.Context, src tree, from string, dst tree, to string) (n int64, done bool, err error) {
+	b := chunks.Get().(*[]byte)
+	defer chunks.Put(b)
+	p := (*b)[:smallSize+1]
+	size, done, err := src.ReadSmall(ctx, from, p)
+	if err != nil || !done {
+		return 0, done, err
+	}
+	if err = dst.WriteSmall(ctx, to, p[:size]); err != nil {
+		left := asItWas
+		if errors.Is(err, lwio.ErrUncertain) {
+			left = asItMayBe
+		}
+		return 0, true, fmt.Errorf("cp %s: %w (%s %s)", src.Describe(from), err, dst.Describe(to), left)
+	}
+	j.bar.add(size)
+	return int64(size), true, nil
+}
+
 // file copies one file and returns the number of bytes that arrived. After an error the
 // destination is unchanged, unless the error says that its state is unknown.
 func (j *copyJob) file(ctx context.Context, src tree, from string, dst tree, to string) (n int64, err error) {

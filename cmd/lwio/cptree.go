@@ -17,7 +17,10 @@ const treeWorkers = 16
 const maxReported = 20
 
 // fileJob is one file of a directory copy.
-type fileJob struct{ from, to string }
+type fileJob struct {
+	from, to string
+	size     int64 // by the listing; -1 if it is not known
+}
 
 // treeCopy is the copy of one directory.
 type treeCopy struct {
@@ -46,7 +49,7 @@ func (j *copyJob) directory(ctx context.Context, src tree, from string, dst tree
 				if ctx.Err() != nil {
 					continue
 				}
-				n, err := j.file(ctx, src, job.from, dst, job.to)
+				n, err := t.file(ctx, job)
 				if err != nil {
 					t.fail(ctx, err, cancel)
 					continue
@@ -56,7 +59,7 @@ func (j *copyJob) directory(ctx context.Context, src tree, from string, dst tree
 			}
 		})
 	}
-	t.walk(ctx, fileJob{from, to}, jobs, cancel)
+	t.walk(ctx, fileJob{from: from, to: to}, jobs, cancel)
 	close(jobs)
 	wg.Wait()
 	return t.files.Load(), t.bytes.Load(), t.report(context.Cause(ctx))
@@ -77,13 +80,14 @@ func (t *treeCopy) walk(ctx context.Context, dir fileJob, jobs chan<- fileJob, c
 		t.fail(ctx, unread, cancel)
 	}
 	for _, e := range entries {
-		job := fileJob{t.src.Join(dir.from, e.Name()), t.dst.Join(dir.to, e.Name())}
+		job := fileJob{t.src.Join(dir.from, e.Name()), t.dst.Join(dir.to, e.Name()), -1}
 		switch {
 		case e.IsDir():
 			t.walk(ctx, job, jobs, cancel)
 		case e.Type().IsRegular():
 			if fi, err := e.Info(); err == nil {
-				t.bar.expect(fi.Size())
+				job.size = fi.Size()
+				t.bar.expect(job.size)
 			}
 			select {
 			case jobs <- job:
@@ -94,6 +98,16 @@ func (t *treeCopy) walk(ctx context.Context, dir fileJob, jobs chan<- fileJob, c
 			fmt.Fprintf(t.bar, "lwio: cp %s: skipped: neither a file nor a directory\n", printable(t.src.Describe(job.from)))
 		}
 	}
+}
+
+// file copies one file, a small one in one piece. A file whose size is 0 or not known may be larger.
+func (t *treeCopy) file(ctx context.Context, job fileJob) (int64, error) {
+	if !t.opts.verify && !t.opts.resume && job.size > 0 && job.size <= smallSize {
+		if n, done, err := t.small(ctx, t.src, job.from, t.dst, job.to); err != nil || done {
+			return n, err
+		}
+	}
+	return t.copyJob.file(ctx, t.src, job.from, t.dst, job.to)
 }
 
 // makeDir makes a directory of the destination if it does not exist.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -22,6 +23,12 @@ type tree interface {
 	Join(dir, base string) string
 	// Open opens a file to copy from.
 	Open(ctx context.Context, name string) (fileSource, error)
+	// ReadSmall reads the bytes of a file into p, of at least one byte. It reports false for n if the
+	// file has len(p) bytes or more.
+	ReadSmall(ctx context.Context, name string, p []byte) (n int, whole bool, err error)
+	// WriteSmall creates or replaces a file. After an error that is not lwio.ErrUncertain the name
+	// stands for the same file as before.
+	WriteSmall(ctx context.Context, name string, data []byte) error
 	// Create begins a file that appears under its name only by Commit.
 	Create(ctx context.Context, name string) (pendingFile, error)
 	// Resume is Create for a file with the data under a name of its own in the same directory,
@@ -86,6 +93,31 @@ func (localTree) Open(_ context.Context, name string) (fileSource, error) {
 		}
 	}
 	return &localSource{f, size}, nil
+}
+
+// ReadSmall reads a regular file, as Open does.
+func (t localTree) ReadSmall(ctx context.Context, name string, p []byte) (n int, whole bool, err error) {
+	src, err := t.Open(ctx, name)
+	if err != nil {
+		return 0, false, err
+	}
+	defer func() { _ = src.Close(err) }() // it was only read
+	if n, err = src.ReadChunk(ctx, p, 0); errors.Is(err, io.EOF) {
+		return n, true, nil
+	}
+	return n, false, err
+}
+
+// WriteSmall writes a temporary file and renames it.
+func (t localTree) WriteSmall(ctx context.Context, name string, data []byte) error {
+	out, err := t.Create(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err = out.WriteChunk(ctx, data, 0); err == nil {
+		err = out.Commit(ctx)
+	}
+	return errors.Join(err, out.Abort(err))
 }
 
 // localSource is a local file.
@@ -193,6 +225,15 @@ func (r remoteTree) Describe(name string) string {
 
 func (r remoteTree) Open(ctx context.Context, name string) (fileSource, error) {
 	return openRemote(ctx, r.c, name)
+}
+
+func (r remoteTree) ReadSmall(ctx context.Context, name string, p []byte) (n int, whole bool, err error) {
+	n, info, err := r.c.ReadHead(ctx, name, p)
+	return n, err == nil && n < len(p) && info.Size() == int64(n), err
+}
+
+func (r remoteTree) WriteSmall(ctx context.Context, name string, data []byte) error {
+	return untilCertain(func() error { return r.c.WriteFile(ctx, name, data) })
 }
 
 func (r remoteTree) Create(ctx context.Context, name string) (pendingFile, error) {

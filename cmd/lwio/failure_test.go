@@ -171,7 +171,7 @@ func TestWarningsEndWithTheContext(t *testing.T) {
 	}
 }
 
-// stoppingTree is the local file system, where a copy is stopped as it opens one
+// stoppingTree is the local file system, where a copy is stopped as it reads one
 // of its files.
 type stoppingTree struct {
 	localTree
@@ -179,11 +179,11 @@ type stoppingTree struct {
 	stop func()
 }
 
-func (s stoppingTree) Open(ctx context.Context, name string) (fileSource, error) {
+func (s stoppingTree) ReadSmall(ctx context.Context, name string, p []byte) (n int, whole bool, err error) {
 	if s.left.Add(-1) == 0 {
 		s.stop()
 	}
-	return s.localTree.Open(ctx, name)
+	return s.localTree.ReadSmall(ctx, name, p)
 }
 
 // An interrupted copy of a directory reports no failure of files that it did not begin, and

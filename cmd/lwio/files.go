@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"path"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"text/tabwriter"
 	"time"
@@ -171,28 +173,73 @@ func (a *app) rmCommand() *cobra.Command {
 	return a.clientFlags(cmd)
 }
 
-// removeAll removes a name and, if it is a directory, everything below it. It continues
-// after a failure and reports all failures, unless the server is lost or does not respond.
-// It removes an entry without listing it if it can: of a link to a directory, only the link
-// is removed.
+// removal removes names and everything below them.
+type removal struct {
+	c     *lwio.Client
+	spare chan struct{} // has a token for each goroutine that may be started
+	lost  atomic.Bool   // the server is lost or does not respond: nothing is begun any more
+}
+
+// removeAll removes a name and, if it is a directory, everything below it, treeWorkers names at a time. It
+// continues after a failure and reports all failures, unless the server is lost or does not respond.
 func removeAll(ctx context.Context, c *lwio.Client, name string) error {
-	err := c.Remove(ctx, name)
-	if !errors.Is(err, syscall.ENOTEMPTY) {
-		return err
-	}
-	entries, err := c.ReadDir(ctx, name)
-	errs := []error{err}
-	for _, e := range entries {
-		err := removeAll(ctx, c, path.Join(name, e.Name()))
-		errs = append(errs, err)
-		if gone(err) {
-			break
+	r := &removal{c: c, spare: make(chan struct{}, treeWorkers-1)}
+	return r.remove(ctx, name)
+}
+
+// The pauses before a name is removed again whose file is being removed under another name.
+const (
+	firstBusyPause = time.Millisecond
+	maxBusyPause   = time.Second
+)
+
+// one removes a file or an empty directory. Of several links to one file, which are removed at the same time, the server
+// admits one after the other.
+func (r *removal) one(ctx context.Context, name string) error {
+	for pause := firstBusyPause; ; pause *= 2 {
+		err := r.c.Remove(ctx, name)
+		if !errors.Is(err, syscall.EBUSY) || pause > maxBusyPause {
+			return err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
 		}
 	}
+}
+
+// remove removes a name. It removes an entry without listing it if it can: of a link to a directory, only
+// the link is removed.
+func (r *removal) remove(ctx context.Context, name string) error {
+	err := r.one(ctx, name)
+	if !errors.Is(err, syscall.ENOTEMPTY) {
+		if gone(err) {
+			r.lost.Store(true)
+		}
+		return err
+	}
+	entries, err := r.c.ReadDir(ctx, name)
+	errs := make([]error, len(entries)+1)
+	errs[0] = err
+	var wg sync.WaitGroup
+	for i, e := range entries {
+		if r.lost.Load() {
+			break
+		}
+		work := func() { errs[i+1] = r.remove(ctx, path.Join(name, e.Name())) }
+		select {
+		case r.spare <- struct{}{}:
+			wg.Go(func() { defer func() { <-r.spare }(); work() })
+		default:
+			work()
+		}
+	}
+	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return c.Remove(ctx, name)
+	return r.one(ctx, name)
 }
 
 func (a *app) mkdirCommand() *cobra.Command {

@@ -248,16 +248,25 @@ func TestResumeRefusesStreams(t *testing.T) {
 	wantNames(t, s.dir)
 }
 
-// A directory is copied and compared while its server is killed and started again.
+// A directory is copied while its server is killed and started again. With --verify, and above smallSize, a file is
+// written in parts.
 func TestTreeIsCopiedWhileServerIsKilled(t *testing.T) {
-	t.Parallel()
+	for name, flags := range map[string][]string{"plain": {"-r"}, "verified": {"-r", "--verify"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			copyTreeUnderKills(t, flags)
+		})
+	}
+}
+
+func copyTreeUnderKills(t *testing.T, flags []string) {
 	const kills, files = maxRepeats - 1, 60 // on a slow machine one write may lose its connection at each kill
 	s, url := newStateServer(t, "--byte-rate", "10m", "--byte-burst", "1m")
 	src := t.TempDir()
 	for i := range files {
 		randomFile(t, 1+i*i*500, src, "tree", fmt.Sprint("dir", i%7), fmt.Sprint(i))
 	}
-	cmd, stderr := startCopy(t, "-r", "--verify", filepath.Join(src, "tree"), url)
+	cmd, stderr := startCopy(t, append(flags, filepath.Join(src, "tree"), url)...)
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	for { // a server that does not listen is a failure at the start
