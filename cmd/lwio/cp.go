@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -142,6 +143,8 @@ func (a *app) copyLocations(ctx context.Context, j *copyJob, src, dst *location)
 		}
 	case dst.isDir && !fi.IsDir():
 		return &fs.PathError{Op: "cp", Path: dst.tree.Describe(name) + "/", Err: errors.New("no such directory")}
+	case err == nil && dst.client == nil && !di.Mode().IsRegular() && !fi.IsDir():
+		return j.toDevice(ctx, src, name)
 	}
 	if sameShare(src, dst) && name == src.name {
 		return &fs.PathError{Op: "cp", Path: src.tree.Describe(src.name), Err: errors.New("source and destination are the same")}
@@ -159,6 +162,52 @@ func (a *app) copyLocations(ctx context.Context, j *copyJob, src, dst *location)
 	}
 	_, _, err = j.directory(ctx, src.tree, src.name, dst.tree, name)
 	return err
+}
+
+// errNoReadBack refuses --verify and --resume for destinations that take bytes once.
+var errNoReadBack = errors.New("a device or pipe cannot be read back")
+
+// toDevice copies a file of a share to a local device or named pipe.
+func (j *copyJob) toDevice(ctx context.Context, src *location, name string) error {
+	if j.opts.verify || j.opts.resume {
+		return &fs.PathError{Op: "cp", Path: name, Err: errNoReadBack}
+	}
+	in, err := src.tree.Open(ctx, src.name)
+	if err != nil {
+		return err
+	}
+	out, err := openDevice(ctx, name)
+	if err != nil {
+		return errors.Join(err, in.Close(err))
+	}
+	defer context.AfterFunc(ctx, func() { _ = out.SetWriteDeadline(time.Unix(1, 0)) })() // a device has no deadlines
+	j.bar.expect(in.Size())
+	_, err = transfer(ctx, in, &streamSink{w: out}, j.transferOptions(src.tree))
+	return errors.Join(err, out.Close(), in.Close(err))
+}
+
+// openDevice opens a device or named pipe for writing. A pipe waits for its reader: if ctx ends first, the goroutine
+// that waits ends with the process.
+func openDevice(ctx context.Context, name string) (*os.File, error) {
+	type result struct {
+		f   *os.File
+		err error
+	}
+	opened := make(chan result)
+	go func() {
+		f, err := os.OpenFile(name, os.O_WRONLY, 0)
+		select {
+		case opened <- result{f, err}:
+		case <-ctx.Done():
+			f.Close()
+		}
+	}()
+	select {
+	case r := <-opened:
+		return r.f, r.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // baseName is the name of the copy of a source in a directory. The root of a share and a
