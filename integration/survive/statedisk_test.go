@@ -179,10 +179,10 @@ func TestServerServesOnWithoutItsState(t *testing.T) {
 	}{
 		"a bit": {func(_ *testing.T, state string) error {
 			return edit(log(state), func(b []byte) []byte { b[100] ^= 4; return b })
-		}, "damaged at offset 64: checksum"},
+		}, "damaged at offset 72: checksum"},
 		"a shorter file": {func(_ *testing.T, state string) error {
 			return edit(log(state), func(b []byte) []byte { return b[:150] })
-		}, "damaged at offset 64: end of the file"},
+		}, "damaged at offset 72: end of the file"},
 		"other bytes": {func(_ *testing.T, state string) error {
 			return edit(log(state), func(b []byte) []byte { return bytes.Repeat([]byte("x"), len(b)) })
 		}, "header of the file"},
