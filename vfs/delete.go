@@ -14,7 +14,7 @@ import (
 // cancelled.
 //
 // Errors: ACCESS_DENIED without Delete, CANNOT_DELETE for a read-only file and the root,
-// DIRECTORY_NOT_EMPTY. A [LeaseWait] if the holder of a lease may delay the close of the file.
+// DIRECTORY_NOT_EMPTY, DELETE_PENDING while another name of the file is being deleted. A [LeaseWait] if the holder of a lease may delay the close of the file.
 //
 // Source: [MS-FSCC 2.4.11] [MS-FSA 2.1.5.15.3]
 func (o *Open) SetDeleteOnClose(on bool) error {
@@ -75,8 +75,7 @@ func (o *Open) setDeletePending() error {
 			return err
 		}
 	}
-	o.fs.table.setDeletion(o)
-	return nil
+	return o.fs.table.setDeletion(o)
 }
 
 // checkEmpty returns DIRECTORY_NOT_EMPTY if a directory has an entry. It begins an enumeration with

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/test/skip"
 	"lwio/vfs"
 )
 
@@ -167,4 +168,29 @@ func deletePending(t testing.TB, o *vfs.Open) bool {
 		t.Fatal(err)
 	}
 	return info.DeletePending
+}
+
+// While one name of a file is being deleted, no delete of another name of it succeeds or is taken back.
+func TestDeletesOfLinksExcludeEachOther(t *testing.T) {
+	s := newSite(t)
+	s.put("a")
+	if err := os.Link(s.host("a"), s.host("b")); err != nil {
+		skip.Test(t, "file system without hard links", err)
+	}
+	a, b := s.mustOpen("a"), s.mustOpen("b")
+	wantStatus(t, "delete", a.SetDeleteOnClose(true), ntstatus.Success)
+	wantStatus(t, "another delete", a.SetDeleteOnClose(true), ntstatus.Success)
+	wantStatus(t, "delete of the other name", b.SetDeleteOnClose(true), ntstatus.DeletePending)
+	wantStatus(t, "no delete of the other name", b.SetDeleteOnClose(false), ntstatus.Success)
+	closed(t, a)
+	closed(t, b)
+	if s.exists("a") || !s.exists("b") {
+		t.Error("not the name that was deleted is gone")
+	}
+	b = s.mustOpen("b")
+	wantStatus(t, "delete of the last name", b.SetDeleteOnClose(true), ntstatus.Success)
+	closed(t, b)
+	if s.exists("b") {
+		t.Error("the last name is there")
+	}
 }

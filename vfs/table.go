@@ -212,7 +212,7 @@ func (t *table) unregister(o *Open) *deletion {
 	t.disownLocked(o)
 	o.caching.leave(o)
 	if o.entry.deleteOnClose {
-		t.setDeletionLocked(o)
+		_ = t.setDeletionLocked(o) // while another name of the file is being deleted, this one stays
 	}
 	if len(n.opens) > 0 {
 		return nil
@@ -235,32 +235,42 @@ func (t *table) dropLocked(n *node) {
 	delete(t.nodes, n.id)
 }
 
-// setDeletion makes the delete of the file of o pending.
-func (t *table) setDeletion(o *Open) {
+// setDeletion makes the delete of the file of o pending. A node has one pending delete: while another name of the file
+// is being deleted, it reports DELETE_PENDING.
+func (t *table) setDeletion(o *Open) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.setDeletionLocked(o)
+	return t.setDeletionLocked(o)
 }
 
-func (t *table) setDeletionLocked(o *Open) {
-	if o.entry.node.deletion != nil {
-		return
+func (t *table) setDeletionLocked(o *Open) error {
+	if d := o.entry.node.deletion; d != nil {
+		if !d.of(o) {
+			return ntstatus.DeletePending
+		}
+		return nil
 	}
 	o.entry.node.deletion = &deletion{share: o.share, path: o.entry.path, dir: o.IsDir()}
 	if !o.IsDir() {
-		return
+		return nil
 	}
 	o.share.pendingDirs.add(o.entry.path)
 	for _, other := range o.entry.node.opens {
 		other.share.watches.deleted(other, other.entry.path)
 	}
+	return nil
 }
 
-// clearDeletion cancels the pending delete of the file of o.
+// of reports whether the name of o is deleted.
+func (d *deletion) of(o *Open) bool { return d.share == o.share && d.path == o.entry.path }
+
+// clearDeletion cancels the pending delete of the name of o.
 func (t *table) clearDeletion(o *Open) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.clearDeletionLocked(o.entry.node)
+	if d := o.entry.node.deletion; d != nil && d.of(o) {
+		t.clearDeletionLocked(o.entry.node)
+	}
 }
 
 func (t *table) clearDeletionLocked(n *node) {
