@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 )
 
@@ -18,13 +17,14 @@ type fault struct {
 	old, new string   // whole lines
 }
 
-// args returns the arguments of go test for the tests of the fault, in the directory of their module.
+// args returns the arguments of go test for the tests of the fault, in the directory of their module. Flags of the tests
+// themselves must stand behind the packages.
 func (f fault) args() []string {
-	args := slices.Clip(f.flags)
+	var args []string
 	for _, pkg := range f.packages {
 		args = append(args, strings.Replace(pkg, integration, "./", 1))
 	}
-	return args
+	return append(args, f.flags...)
 }
 
 // integration begins the names of packages of the module with that name. The packages of a fault are of one
@@ -40,7 +40,7 @@ func (f fault) module() string {
 }
 
 // parse reads a list of faults. A fault begins with a line "# NAME". The next line is
-// "FILE [FLAG...] [PACKAGE...]": flags of go test begin with "-", and the default package is
+// "FILE [FLAG...] [PACKAGE...]": flags of go test, or of the tests, begin with "-", and the default package is
 // the package of the file. The word "time-limit" among them says that a test which notices the
 // fault can only hang. Lines that begin with "-" stand in the file. Lines that begin
 // with "+" replace them. Empty lines separate faults; lines that begin with "//" are

@@ -26,7 +26,7 @@ func TestParseReadsFaults(t *testing.T) {
 	if f := all[0]; f.name != "limit not checked" || f.file != "server/a.go" || f.mayHang || strings.Join(f.args(), " ") != "./server ./vfs" {
 		t.Errorf("first fault: %+v", f)
 	}
-	if f := all[1]; f.new != "" || !f.mayHang || strings.Join(f.args(), " ") != "-run=TestFlags|TestOptions ./server" {
+	if f := all[1]; f.new != "" || !f.mayHang || strings.Join(f.args(), " ") != "./server -run=TestFlags|TestOptions" {
 		t.Errorf("second fault: %+v", f)
 	}
 }
@@ -34,7 +34,7 @@ func TestParseReadsFaults(t *testing.T) {
 // Tests of the module integration run in its directory.
 func TestTestsRunInTheirModule(t *testing.T) {
 	for pkg, want := range map[string][2]string{
-		"./server": {".", "-run=X ./server"}, "./integration/survive": {integration, "-run=X ./survive"},
+		"./server": {".", "./server -run=X"}, "./integration/survive": {integration, "./survive -run=X"},
 	} {
 		f := fault{packages: []string{pkg}, flags: []string{"-run=X"}}
 		if got := [2]string{f.module(), strings.Join(f.args(), " ")}; got != want {
