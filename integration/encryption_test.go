@@ -127,9 +127,11 @@ func TestSmbclientEncrypts(t *testing.T) {
 
 // encryptedTorture are tests of smbtorture with encrypted messages.
 var encryptedTorture = []tortureSuite{
-	{name: "session", fails: []tortureFailure{{noOplocks, noOplock, []string{
+	{name: "session", passes: []string{
 		"encryption-aes-128-ccm", "encryption-aes-128-gcm", "encryption-aes-256-ccm", "encryption-aes-256-gcm",
-	}}}},
+	}},
+	{name: "oplock", passes: []string{"batch1", "exclusive2"}},
+	{name: "lease", passes: []string{"upgrade", "v2_epoch1"}},
 	{name: "connect", fails: []tortureFailure{{noSession, "NT_STATUS_CONNECTION_DISCONNECTED", []string{"connect"}}}},
 	{name: "rw", passes: []string{"rw1", "rw2"}},
 	{name: "read", passes: []string{"eof"}},
@@ -146,7 +148,6 @@ var encryptedTorture = []tortureSuite{
 
 // Reasons for results of encryptedTorture.
 const (
-	noOplocks = "the test begins with a batch oplock, and there are no oplocks"
 	noSession = "[MS-SMB2 3.3.5.2.1.1] ends a connection with a message encrypted by a session that is gone; smbd does so too"
 )
 

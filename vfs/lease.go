@@ -39,7 +39,9 @@ type LeaseRequest struct {
 	Key LeaseKey
 	// State is the state that the client asks for.
 	State LeaseState
-	// Epoch is the number with which the client begins to count the changes of the lease.
+	// V2 says that a new lease has version 2, whose changes are counted. Epoch is the number with which the
+	// client begins to count.
+	V2    bool
 	Epoch uint16
 	// Broken is called for each break of the lease, without a lock of this package. It must not wait. It
 	// reports whether the break reaches the client; if it does for no open of the lease, the lease ends at
@@ -54,6 +56,7 @@ type LeaseBreak struct {
 	From, To LeaseState
 	// Ack says that the state stays From until the client acknowledges the break. Otherwise it is To.
 	Ack   bool
+	V2    bool // of the lease
 	Epoch uint16
 }
 
@@ -62,6 +65,7 @@ type LeaseInfo struct {
 	State LeaseState
 	// Breaking: a break waits for the acknowledgement of the client.
 	Breaking bool
+	V2       bool
 	Epoch    uint16
 }
 
@@ -114,7 +118,7 @@ func (o *Open) Lease() LeaseInfo {
 	t := o.caching.file.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return LeaseInfo{State: l.state, Breaking: l.breaking, Epoch: l.epoch}
+	return LeaseInfo{State: l.state, Breaking: l.breaking, V2: l.v2, Epoch: l.epoch}
 }
 
 // AcknowledgeLease ends the break of a lease with the state that its client keeps, and returns the new
@@ -143,6 +147,12 @@ func (o *Open) AcknowledgeOplock(state LeaseState) (LeaseState, error) {
 	now, err := o.fs.leases.acknowledge(l, state)
 	return now, o.fail("acknowledge", err)
 }
+
+// BreakLeases breaks the leases of others as a change of the size does, for a request that has no other
+// effect.
+//
+// Source: [MS-FSA 2.1.5.15.1]
+func (o *Open) BreakLeases() { o.caching.change() }
 
 // RevokeLease ends the lease of the open, if it is being broken: its client cannot acknowledge the break
 // any more. It reports whether that was so.

@@ -116,7 +116,10 @@ func (d *leaseDemand) grantLocked(n *node, o *Open, own *lease) {
 		if q.Oplock && state == 0 {
 			return
 		}
-		own = &lease{file: &n.leases, oplock: q.Oplock, key: q.Key, holders: make(map[*Open]func(LeaseBreak) bool), state: state, epoch: q.Epoch}
+		own = &lease{
+			file: &n.leases, oplock: q.Oplock, v2: q.V2, key: q.Key,
+			holders: make(map[*Open]func(LeaseBreak) bool), state: state, epoch: q.Epoch,
+		}
 		if state != 0 {
 			own.epoch++
 		}

@@ -45,6 +45,7 @@ type leaseSummary struct {
 type lease struct {
 	file   *fileLeases
 	oplock bool
+	v2     bool
 	key    LeaseKey // of no oplock
 
 	holders map[*Open]func(LeaseBreak) bool
@@ -175,7 +176,7 @@ func (l *lease) breakLocked(to LeaseState, notices leaseNotices) leaseNotices {
 		return notices
 	}
 	l.epoch++
-	what := LeaseBreak{From: l.state, To: to, Ack: l.state != LeaseRead, Epoch: l.epoch}
+	what := LeaseBreak{From: l.state, To: to, Ack: l.state != LeaseRead, V2: l.v2, Epoch: l.epoch}
 	if what.Ack {
 		l.breaking, l.asked, l.needed, l.since = true, to, to, time.Now()
 	} else {
@@ -234,7 +235,7 @@ func (t *leaseTable) acknowledge(l *lease, state LeaseState) (LeaseState, error)
 // goOnLocked begins the next step of a break whose first step is acknowledged. A lease goes to LeaseRead
 // first. The epoch stays. Precondition: table.mu is held.
 func (l *lease) goOnLocked() leaseNotices {
-	what := LeaseBreak{From: l.state, To: l.needed & l.state, Epoch: l.epoch}
+	what := LeaseBreak{From: l.state, To: l.needed & l.state, V2: l.v2, Epoch: l.epoch}
 	if l.state == LeaseRead {
 		l.state = what.To
 	} else {

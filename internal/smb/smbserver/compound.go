@@ -185,6 +185,7 @@ type answers struct {
 	outs      []*smbbuf.Buffer // finished
 	total     int              // bytes of outs
 	last      *request         // served, and not finished
+	answered  []func()         // of outs
 	st        ntstatus.Status  // of last
 }
 
@@ -205,6 +206,9 @@ func (a *answers) add(r *request, st ntstatus.Status) {
 func (a *answers) finish(more bool) {
 	p := &a.last.resp
 	p.finish(a.st, more)
+	if f := a.last.answered; f != nil {
+		a.answered = append(a.answered, f)
+	}
 	a.outs, a.total, a.last = append(a.outs, p.out), a.total+len(p.out.B), nil
 }
 
@@ -215,7 +219,10 @@ func (a *answers) flush() {
 	}
 	a.finish(false)
 	a.conn.write(a.encrypted, a.outs...)
-	a.outs, a.total = nil, 0
+	for _, f := range a.answered {
+		f()
+	}
+	a.outs, a.total, a.answered = nil, 0, nil
 }
 
 // discard frees the responses.

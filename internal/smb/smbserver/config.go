@@ -104,7 +104,7 @@ type Config struct {
 	// MaxWorkers bounds the messages of a connection that are served concurrently. Further ones are
 	// queued, up to 32 MiB; an ECHO and a CANCEL wait for none of them. Default 32.
 	MaxWorkers int
-	// MaxWaits bounds the requests of a connection that wait for a lock or for changes of a
+	// MaxWaits bounds the requests of a connection that wait for a lock, a break of a lease, or changes of a
 	// directory, in addition to MaxWorkers. Default 256.
 	MaxWaits int
 	// MaxCredits bounds the credits of a connection. Default 8192, clamped to

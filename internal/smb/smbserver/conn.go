@@ -69,6 +69,7 @@ type conn struct {
 	credits  *credits
 	writer   frameWriter
 	workers  workers
+	notices  notices
 	sessions *sessionTable
 	cancels  cancelTable
 
@@ -94,6 +95,7 @@ func newConn(s *Server, nc net.Conn) *conn {
 	}
 	c.reader = newFrameReader(nc, &s.bufs, c.memory, s.cfg.StallTimeout)
 	c.workers = workers{limit: s.cfg.MaxWorkers, waitLimit: s.cfg.MaxWaits, next: c.next, serve: c.serve, closed: c.teardown}
+	c.notices.conn = c
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.waits, c.endWaits = context.WithCancel(c.ctx)
 	return c

@@ -74,14 +74,26 @@ func createFile(r *request, path string, q *smbwire.CreateRequest, d *durable) n
 		req.Creating = func(file vfs.Record) { t.kept.announce(d, r.session, id, file) }
 		defer d.kept.dismiss(t.kept.state)
 	}
-	file, action, err := r.conn.srv.cfg.FS.Open(req)
+	lease, err := r.leaseOf(q)
+	if err != nil {
+		return statusOf(err)
+	}
+	req.Lease = lease.vfs()
+	var file *vfs.Open
+	var action vfs.Action
+	err = r.untilBroken(func(again bool) (err error) {
+		req.Again = again
+		file, action, err = r.conn.srv.cfg.FS.Open(req)
+		return err
+	})
 	r.auditOpen(path, q, file, action, err)
 	if err != nil {
 		return statusOf(err)
 	}
 	info, err := file.Stat()
 	if err == nil {
-		o := &open{tree: r.tree, file: file, persistent: id}
+		o := &open{tree: r.tree, file: file, persistent: id, lease: lease}
+		lease.made(o)
 		if d == nil || file.IsDir() || !t.grant(d, r.session, o, action) {
 			t.kept.noteClose(file)
 		}
@@ -155,6 +167,10 @@ func fileCreated(r *request, o *open, action uint32, info *vfs.FileInfo, asked [
 		if len(resp.Contexts) == maxContexts {
 			break
 		}
+	}
+	if o.lease != nil {
+		o.lease.answer(o.file, &resp)
+		r.answered = o.lease.sent
 	}
 	created(r, o, &resp, 256)
 }

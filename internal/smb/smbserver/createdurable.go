@@ -119,6 +119,8 @@ func takeOver(r *request, d *durable, q *smbwire.CreateRequest, action vfs.Actio
 	if st := t.claim(d, r.session, o); st != ntstatus.Success {
 		return st
 	}
+	o.lease = d.lease
+	o.lease.moved(r.session, o)
 	if st := r.session.add(o); st != ntstatus.Success {
 		t.release(d)
 		return st

@@ -12,8 +12,11 @@
 //     keptOpen write them into the state, from which the next process restores them (restore.go).
 //   - The server speaks dialects 2.0.2 to 3.1.1. Every message of a session is signed, or
 //     encrypted if the client or the configuration asks for that (encryption.go). The
-//     server refuses oplocks and leases, other durable handles, and several channels to a session,
+//     server refuses directory leases, other durable handles, and several channels to a session,
 //     with the status that the specification asks for.
+//   - An openLease is the lease or the oplock of an open, by which breaks reach its client (lease.go,
+//     notices.go). vfs decides about leases. A request that waits for a break has an interim response, and
+//     keeps no worker (await.go).
 //   - Named pipes on IPC$ are the [PipeHandler]s of the configuration: one message in, one
 //     message out. The pipe srvsvc lists the shares (package srvsvc).
 //
@@ -44,7 +47,7 @@
 // it waits for no file system. A
 // request that waits for a lock or for changes of a directory is parked (parked.go): it has a
 // goroutine of its own, up to Config.MaxWaits of them, until it is granted or cancelled, or
-// its file is closed. Timers end orphans and suspended lineages. Server.Close waits for all of them.
+// its file is closed. A request that waits for the break of a lease counts among them, and not as a worker. Timers end orphans and suspended lineages. Server.Close waits for all of them.
 //
 // # The end of a session
 //
@@ -67,7 +70,7 @@
 // # Locks
 //
 // Mutexes are taken in this order: workers.turn, sessionTable.mu, Server.mu; and watch.beginning,
-// the mutexes of vfs, watch.mu; and those of keptFiles.naming, lineages.mu, the mutexes of vfs. The mutexes of
+// the mutexes of vfs, watch.mu; openLease.mu, notices.mu, workers.mu; lineages.mu, openLease.mu; and those of keptFiles.naming, lineages.mu, the mutexes of vfs. The mutexes of
 // other components are leaves. No mutex is held during file I/O. Exceptions: if the
 // connection is lost, its sessions are torn down with workers.turn held; a file whose durable opens
 // are kept is renamed with a mutex of keptFiles.naming held.

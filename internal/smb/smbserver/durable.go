@@ -22,6 +22,7 @@ type durable struct {
 
 	requests inFlight
 	locks    lockSequences
+	lease    *openLease // nil if the CREATE asked for none
 	kept     keptOpen
 
 	syncFailed syncError

@@ -56,7 +56,7 @@ func (t *lineages) grant(d *durable, s *Session, o *open, action vfs.Action) boo
 	t.byFile.add(d)
 	t.addInstanceLocked(d)
 	t.mu.Unlock()
-	o.durable = d
+	o.durable, d.lease = d, o.lease
 	if err := t.kept.add(d, s); err != nil {
 		t.remove(d)
 		o.durable = nil
@@ -130,6 +130,8 @@ func (t *lineages) orphanLocked(d *durable) bool {
 		return false
 	}
 	d.session, d.handle, d.until = nil, nil, time.Now().Add(d.timeout)
+	d.lease.moved(nil, nil)
+	_ = d.file.RevokeLease() // a client that is away acknowledges no break
 	d.file.Ownership().SetOrphan(true)
 	var timer *time.Timer
 	timer = time.AfterFunc(d.timeout, func() {

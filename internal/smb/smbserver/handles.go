@@ -34,7 +34,8 @@ type open struct {
 	persistent uint64
 	tree       *tree
 	file       *vfs.Open
-	durable    *durable // nil if the open ends with the connection
+	durable    *durable   // nil if the open ends with the connection
+	lease      *openLease // nil if its CREATE asked for none
 	pipe       *pipe
 
 	search   search        // of a directory

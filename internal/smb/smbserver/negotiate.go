@@ -44,7 +44,7 @@ func newAgreement(cfg *Config, dialect uint16, alg algorithms) agreement {
 		dialect: dialect, algorithms: alg, maxTransfer: minTransferSize,
 	}
 	if dialect != smbwire.Dialect202 {
-		a.maxTransfer, a.multiCredit, a.caps = uint32(cfg.MaxTransferSize), true, smbwire.CapLargeMTU
+		a.maxTransfer, a.multiCredit, a.caps = uint32(cfg.MaxTransferSize), true, smbwire.CapLargeMTU|smbwire.CapLeasing
 	}
 	if alg.cipher != smbauth.NoCipher && dialect < smbwire.Dialect311 {
 		a.caps |= smbwire.CapEncryption

@@ -38,7 +38,7 @@ func TestAgreementLimitsDialect202ToOneCredit(t *testing.T) {
 	cfg := Config{MaxTransferSize: 1 << 20}
 	for dialect, want := range map[uint16]agreement{
 		smbwire.Dialect202: {maxTransfer: minTransferSize},
-		smbwire.Dialect311: {maxTransfer: 1 << 20, multiCredit: true, caps: smbwire.CapLargeMTU | smbwire.CapPersistentHandles},
+		smbwire.Dialect311: {maxTransfer: 1 << 20, multiCredit: true, caps: smbwire.CapLeasing | smbwire.CapLargeMTU | smbwire.CapPersistentHandles},
 	} {
 		a := newAgreement(&cfg, dialect, algorithms{})
 		if a.maxTransfer != want.maxTransfer || a.multiCredit != want.multiCredit || a.caps != want.caps || !a.ready() {

@@ -107,6 +107,7 @@ type create struct {
 	disposition uint32
 	options     uint32
 	attributes  uint32
+	oplock      byte
 	contexts    []byte
 }
 
@@ -114,6 +115,7 @@ func (o create) body() []byte {
 	n := utf16le(o.name)
 	b := make([]byte, 56)
 	le.PutUint16(b, 57)
+	b[3] = o.oplock
 	le.PutUint32(b[4:], 2) // impersonation
 	le.PutUint32(b[24:], o.access)
 	le.PutUint32(b[28:], o.attributes)

@@ -38,6 +38,8 @@ type request struct {
 	tracker tracker
 	resp    response
 
+	answered func() // called when the response has been sent, if not nil
+
 	dropped bool // no response: the connection is being cut
 	parked  bool // a goroutine of the request's own sends the response
 
@@ -64,9 +66,13 @@ func (m *message) ordered() bool {
 }
 
 // prompt reports whether the message is served at once: an ECHO asks whether the server is alive, and
-// waits for no other request.
+// waits for no other request. Other requests can wait for the acknowledgement of a break, and it waits for none.
 func (m *message) prompt() bool {
-	return len(m.reqs) == 1 && m.reqs[0].hdr.Command == smbwire.CommandEcho
+	if len(m.reqs) != 1 {
+		return false
+	}
+	c := m.reqs[0].hdr.Command
+	return c == smbwire.CommandEcho || c == smbwire.CommandOplockBreak
 }
 
 // inOrder reports whether the request is served before the next message is read, and is no part of a

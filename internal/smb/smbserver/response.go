@@ -153,15 +153,15 @@ func (p *response) seal(h *smbwire.Header) {
 	}
 }
 
-// sendInterim sends an interim response by write, unless the response is finished or there is no
-// memory for an interim one. An interim response is not signed: with GMAC it would share its nonce
+// sendInterim sends an interim response by write, unless there was one, the response is finished, or there is no
+// memory for it. An interim response is not signed: with GMAC it would share its nonce
 // with the final one.
 //
 // Source: [MS-SMB2 3.3.4.2], [MS-SMB2 3.3.4.1.1]
 func (p *response) sendInterim(write func(*smbbuf.Buffer)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.finished {
+	if p.finished || p.async {
 		return
 	}
 	n := bufferSize(smallBody)

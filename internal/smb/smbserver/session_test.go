@@ -76,7 +76,7 @@ func TestLostSessionIsNotLoggedOff(t *testing.T) {
 func TestNegotiateResponseFields(t *testing.T) {
 	_, addr, _ := testServer(t, nil)
 	r := dial(t, addr).mustNegotiate(0x0311)
-	if le.Uint16(r.body) != 65 || le.Uint16(r.body[2:]) != 3 || le.Uint32(r.body[24:]) != 0x14 {
+	if le.Uint16(r.body) != 65 || le.Uint16(r.body[2:]) != 3 || le.Uint32(r.body[24:]) != 0x16 {
 		t.Errorf("size %d, security mode %d, capabilities %#x", le.Uint16(r.body), le.Uint16(r.body[2:]), le.Uint32(r.body[24:]))
 	}
 	for i, name := range []string{"transaction", "read", "write"} {
@@ -341,7 +341,7 @@ func TestValidateNegotiateDetectsTampering(t *testing.T) {
 	c := login(t, addr, 0x0302)
 	c.mustConnect("data")
 	r := c.want(ntstatus.Success, cmdIoctl, ioctlBody(noID, 0x00140204, info(), 24))
-	if out := r.body[48:]; len(out) != 24 || le.Uint32(out) != 0x14 || le.Uint16(out[20:]) != 3 || le.Uint16(out[22:]) != 0x0302 {
+	if out := r.body[48:]; len(out) != 24 || le.Uint32(out) != 0x16 || le.Uint16(out[20:]) != 3 || le.Uint16(out[22:]) != 0x0302 {
 		t.Errorf("response %x", out)
 	}
 	for name, change := range map[string]func(b []byte) ([]byte, uint32, uint16){

@@ -33,7 +33,9 @@ func handleSetInfo(r *request, q smbwire.SetInfoRequest) ntstatus.Status {
 		if r.conn.audited() {
 			path = o.file.Path()
 		}
-		st = setFile(&r.conn.srv.lineages.kept, o, smbwire.FileClass(q.Class), q.Data)
+		st = infoStatus(r.untilBroken(func(bool) error {
+			return setFile(&r.conn.srv.lineages.kept, o, smbwire.FileClass(q.Class), q.Data)
+		}))
 		r.auditChange(o.file, path, smbwire.FileClass(q.Class), st)
 	case q.InfoType >= smbwire.InfoFile && q.InfoType <= smbwire.InfoQuota:
 		return ntstatus.NotSupported
@@ -49,7 +51,7 @@ func handleSetInfo(r *request, q smbwire.SetInfoRequest) ntstatus.Status {
 // setFile changes the information of a class about a file.
 //
 // Source: [MS-SMB2 3.3.5.21.1], [MS-FSCC 2.4]
-func setFile(k *keptFiles, o *open, class smbwire.FileClass, data []byte) ntstatus.Status {
+func setFile(k *keptFiles, o *open, class smbwire.FileClass, data []byte) error {
 	f := o.file
 	var err error
 	switch class {
@@ -83,6 +85,11 @@ func setFile(k *keptFiles, o *open, class smbwire.FileClass, data []byte) ntstat
 	default:
 		return ntstatus.InvalidInfoClass
 	}
+	return err
+}
+
+// infoStatus returns the status for an error of setFile.
+func infoStatus(err error) ntstatus.Status {
 	if errors.Is(err, smbwire.ErrShort) {
 		return ntstatus.InfoLengthMismatch
 	}
@@ -190,6 +197,7 @@ func setAllocation(f *vfs.Open, data []byte) error {
 	case !f.Granted().Has(vfs.WriteData):
 		return ntstatus.AccessDenied
 	case uint64(size) >= uint64(info.Size):
+		f.BreakLeases()
 		return nil
 	}
 	return setSize(f, size)

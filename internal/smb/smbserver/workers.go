@@ -33,8 +33,9 @@ type workers struct {
 	idle atomic.Int32 // goroutines that wait for turn
 
 	mu      sync.Mutex
-	total   int // goroutines, parked ones included
-	parked  int
+	total   int // goroutines
+	others  int // goroutines that are no workers: parked, aside, or beside
+	parked  int // goroutines that are parked or aside
 	serving int
 	queue   []*message // while serving is limit
 	queued  int64      // bytes of queue
@@ -90,7 +91,7 @@ func (w *workers) read() (m *message, ok bool) {
 func (w *workers) begin(m *message) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for w.serving == w.limit && w.queued >= maxQueued {
+	for w.serving >= w.limit && w.queued >= maxQueued {
 		w.room.Wait()
 	}
 	if w.serving < w.limit {
@@ -107,14 +108,20 @@ func (w *workers) served() *message {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	defer w.room.Signal()
-	if len(w.queue) == 0 {
+	if len(w.queue) == 0 || w.serving > w.limit { // a goroutine that was aside is back
 		w.serving--
 		return nil
 	}
+	return w.takeLocked()
+}
+
+// takeLocked takes the first message of the queue. Precondition: mu is held.
+func (w *workers) takeLocked() *message {
 	m := w.queue[0]
 	w.queue[0] = nil // the array stays for a while
 	w.queue = w.queue[1:]
 	w.queued -= m.size()
+	w.room.Signal()
 	return m
 }
 
@@ -122,10 +129,66 @@ func (w *workers) served() *message {
 func (w *workers) grow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.total-w.parked <= w.limit {
+	if w.total-w.others <= w.limit {
 		w.total++
 		go w.run()
 	}
+}
+
+// aside runs f, which may wait for another message of the connection. The caller serves a message and does not
+// count as a worker meanwhile, unless too many are parked: a message that waits is served.
+func (w *workers) aside(f func()) {
+	w.mu.Lock()
+	if w.parked >= w.waitLimit {
+		w.mu.Unlock()
+		f()
+		return
+	}
+	w.parked++
+	w.others++
+	w.serving--
+	if len(w.queue) > 0 {
+		m := w.takeLocked()
+		w.serving++
+		w.total++
+		go w.serveQueued(m)
+	}
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.parked--
+		w.others--
+		w.serving++
+	}()
+	f()
+}
+
+// serveQueued serves a message that waited, and those behind it.
+func (w *workers) serveQueued(m *message) {
+	defer w.leave()
+	for ; m != nil; m = w.served() {
+		w.serve(m, true)
+	}
+}
+
+// beside runs f in a goroutine that is no worker. It reports false if the connection has ended.
+func (w *workers) beside(f func()) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.total == 0 {
+		return false
+	}
+	w.total++
+	w.others++
+	go func() {
+		defer w.leave()
+		f()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.others--
+	}()
+	return true
 }
 
 // park runs f in a goroutine that does not count as a worker. It reports false if too many
@@ -137,6 +200,7 @@ func (w *workers) park(f func()) bool {
 		return false
 	}
 	w.parked++
+	w.others++
 	w.total++
 	go func() {
 		defer w.leave()
@@ -144,6 +208,7 @@ func (w *workers) park(f func()) bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.parked--
+		w.others--
 	}()
 	return true
 }

@@ -25,6 +25,8 @@ const (
 //
 // Source: [MS-SMB2 2.2.3], [MS-SMB2 2.2.4]
 const (
+	// CapLeasing is the capability of leases, not in dialect 2.0.2.
+	CapLeasing uint32 = 0x00000002
 	// CapLargeMTU is the capability of requests that cost several credits.
 	CapLargeMTU uint32 = 0x00000004
 	// CapPersistentHandles is the capability of persistent handles, in dialects 3.x.

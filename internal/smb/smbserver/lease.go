@@ -1,0 +1,201 @@
+package smbserver
+
+import (
+	"sync"
+
+	"lwio/internal/smb/smbwire"
+	"lwio/vfs"
+)
+
+// openLease is the lease or the oplock that an open asked for: the answer to its CREATE, and the way of
+// its breaks to the client. Safe for concurrent use.
+//
+// Source: [MS-SMB2 3.3.1.10], [MS-SMB2 3.3.1.12]
+type openLease struct {
+	oplock  bool
+	asked   smbwire.Lease // of a lease
+	request vfs.LeaseRequest
+
+	mu      sync.Mutex
+	session *Session // nil for an orphan
+	open    *open    // of session, or nil before it is made
+	sealed  bool     // the client encrypts
+	// answered: the response to the CREATE has been sent. Breaks before that wait in held.
+	answered bool
+	held     []vfs.LeaseBreak
+}
+
+// leaseOf returns the lease or oplock that a CREATE asks for, or nil. On a connection without leases the
+// context of a lease is ignored, and a lease without a context is none.
+//
+// Source: [MS-SMB2 3.3.5.9], [MS-SMB2 3.3.5.9.8], [MS-SMB2 3.3.5.9.11]
+func (r *request) leaseOf(q *smbwire.CreateRequest) (*openLease, error) {
+	l := &openLease{session: r.session, sealed: r.encrypted != nil}
+	switch q.OplockLevel {
+	case smbwire.OplockLevelII, smbwire.OplockExclusive, smbwire.OplockBatch:
+		l.oplock = true
+		l.request = vfs.LeaseRequest{Oplock: true, State: stateOfLevel(q.OplockLevel)}
+	case smbwire.OplockLease:
+		found, err := l.decode(q.Contexts, r.conn.agreed.dialect)
+		if err != nil || !found || r.conn.agreed.caps&smbwire.CapLeasing == 0 {
+			return nil, err
+		}
+		key := vfs.LeaseKey{Client: r.conn.agreed.client.GUID, Key: l.asked.Key}
+		l.request = vfs.LeaseRequest{Key: key, State: stateOfLease(l.asked.State), V2: l.asked.V2, Epoch: l.asked.Epoch}
+	default:
+		return nil, nil
+	}
+	l.request.Broken = l.broken
+	return l, nil
+}
+
+// decode decodes the first context of a lease. Version 2 needs dialect 3.0.
+func (l *openLease) decode(list []smbwire.CreateContext, dialect uint16) (found bool, err error) {
+	for _, x := range list {
+		if x.Name != smbwire.CreateContextLease {
+			continue
+		}
+		l.asked, err = smbwire.DecodeLease(x.Data)
+		return err == nil && (!l.asked.V2 || dialect >= smbwire.Dialect300), err
+	}
+	return false, nil
+}
+
+// vfs returns the request for the file layer. Of no lease it is nil.
+func (l *openLease) vfs() *vfs.LeaseRequest {
+	if l == nil {
+		return nil
+	}
+	return &l.request
+}
+
+// stateOfLevel returns the state of an oplock, and levelOfState the level of the oplock with a state.
+//
+// Source: [MS-FSA 2.1.5.18]
+func stateOfLevel(level uint8) vfs.LeaseState {
+	switch level {
+	case smbwire.OplockLevelII:
+		return vfs.LeaseRead
+	case smbwire.OplockExclusive:
+		return vfs.LeaseRead | vfs.LeaseWrite
+	case smbwire.OplockBatch:
+		return vfs.LeaseRead | vfs.LeaseWrite | vfs.LeaseHandle
+	}
+	return 0
+}
+
+func levelOfState(s vfs.LeaseState) uint8 {
+	switch {
+	case s&vfs.LeaseHandle != 0:
+		return smbwire.OplockBatch
+	case s&vfs.LeaseWrite != 0:
+		return smbwire.OplockExclusive
+	case s != 0:
+		return smbwire.OplockLevelII
+	}
+	return smbwire.OplockNone
+}
+
+// stateOfLease returns the state of a lease, without undefined bits: the parts have the same values.
+func stateOfLease(s uint32) vfs.LeaseState {
+	return vfs.LeaseState(s & (smbwire.LeaseRead | smbwire.LeaseHandle | smbwire.LeaseWrite))
+}
+
+// answer puts the lease of an open into the response to its CREATE. Directories have none.
+//
+// Source: [MS-SMB2 2.2.14.2.10], [MS-SMB2 2.2.14.2.11]
+func (l *openLease) answer(file *vfs.Open, resp *smbwire.CreateResponse) {
+	if l == nil || file.IsDir() {
+		return
+	}
+	now := file.Lease()
+	if l.oplock {
+		resp.OplockLevel = levelOfState(now.State)
+		return
+	}
+	is := smbwire.Lease{Key: l.asked.Key, State: uint32(now.State), V2: now.V2}
+	if now.Breaking {
+		is.Flags |= smbwire.LeaseBreaking
+	}
+	if is.V2 {
+		is.Epoch = now.Epoch
+		if l.asked.V2 && l.asked.Flags&smbwire.LeaseParentKeySet != 0 {
+			is.Flags |= smbwire.LeaseParentKeySet
+			is.ParentKey = l.asked.ParentKey
+		}
+	}
+	resp.OplockLevel = smbwire.OplockLease
+	resp.Contexts = append(resp.Contexts, smbwire.CreateContext{Name: smbwire.CreateContextLease, Data: is.AppendTo(nil)})
+}
+
+// made sets the open, which has been made.
+func (l *openLease) made(o *open) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = o
+}
+
+// moved gives the breaks to an open of a session. For an orphan both are nil.
+func (l *openLease) moved(s *Session, o *open) {
+	if l == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session, l.open, l.answered, l.held = s, o, false, nil
+}
+
+// sent says that the response to the CREATE has been sent: the client knows the lease, and can be asked for
+// it.
+func (l *openLease) sent() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.answered = true
+	for _, b := range l.held {
+		l.notifyLocked(b)
+	}
+	l.held = nil
+}
+
+// broken sends a break to the client, after the response to the CREATE. It reports false if the open has no
+// client.
+//
+// Source: [MS-SMB2 3.3.4.6], [MS-SMB2 3.3.4.7]
+func (l *openLease) broken(b vfs.LeaseBreak) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.session == nil || !l.session.valid():
+		return false
+	case !l.answered:
+		l.held = append(l.held, b)
+		return true
+	}
+	return l.notifyLocked(b)
+}
+
+// notifyLocked queues the notification of a break. Precondition: mu is held, and the open has a session.
+//
+// Source: [MS-SMB2 2.2.23.1], [MS-SMB2 2.2.23.2]
+func (l *openLease) notifyLocked(b vfs.LeaseBreak) bool {
+	n := notice{session: l.session, sealed: l.sealed}
+	if l.oplock {
+		q := smbwire.OplockBreak{
+			OplockLevel: levelOfState(b.To), FileID: smbwire.FileID{Persistent: l.open.persistent, Volatile: l.open.id},
+		}
+		n.body = q.AppendTo(nil)
+	} else {
+		q := smbwire.LeaseBreak{LeaseKey: l.asked.Key, CurrentState: uint32(b.From), NewState: uint32(b.To)}
+		if b.Ack {
+			q.Flags = smbwire.LeaseBreakAckRequired
+		}
+		if b.V2 {
+			q.NewEpoch = b.Epoch
+		}
+		n.body = q.AppendTo(nil)
+	}
+	return l.session.conn.notices.add(n)
+}
