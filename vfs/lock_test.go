@@ -214,6 +214,31 @@ func TestLocksApplyToReadsAndWrites(t *testing.T) {
 	})
 }
 
+// An exclusive lock of another open counts wherever it is among those of the own one.
+//
+// Source: [MS-FSA 2.1.4.10]
+func TestLockOfAnotherAmongOwnOnesCounts(t *testing.T) {
+	s := newSite(t)
+	s.put("f")
+	a, b := s.mustOpen("f"), s.mustOpen("f")
+	defer closed(t, a, b)
+	wantStatus(t, "own", a.TryLock(exclusive(0, 2), exclusive(10, 2), exclusive(12, 2), exclusive(30, 2)), ntstatus.Success)
+	wantStatus(t, "another", b.TryLock(exclusive(5, 2)), ntstatus.Success)
+	for _, c := range []struct {
+		off, n uint64
+		want   ntstatus.Status
+	}{
+		{0, 5, ntstatus.Success}, {7, 30, ntstatus.Success}, {0, 40, ntstatus.LockNotGranted}, {6, 40, ntstatus.LockNotGranted},
+		{0, 6, ntstatus.LockNotGranted}, {5, 1, ntstatus.LockNotGranted}, {6, 5, ntstatus.LockNotGranted},
+	} {
+		what := fmt.Sprintf("%d bytes from %d", c.n, c.off)
+		wantStatus(t, what, a.TryLock(shared(c.off, c.n)), c.want)
+		if may := a.MayRead(int64(c.off), int(c.n)); may != (c.want == ntstatus.Success) {
+			t.Errorf("%s: MayRead says %v", what, may)
+		}
+	}
+}
+
 // Waiting locks are granted in order, if an unlocked range frees their range.
 //
 // Source: [MS-SMB2 3.3.5.14.2]
