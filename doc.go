@@ -75,7 +75,8 @@
 // operations again when Wait is called.
 //
 // A write fails with an error that matches [ErrUncertain] and net.ErrClosed if its outcome cannot
-// be known: if no connection comes in time, if the replay cache is gone, or if the write is more
+// be known: if no connection comes in time, if the replay cache is gone, if the server was killed in the middle of the write and
+// others have changed the same bytes since, or if the write is more
 // than 32,767 messages old, or more than 512 messages old and older than the last lost
 // connection. A write whose context ends while it is sent again fails in the same way. Like every
 // write that is given up, it may still take effect until a Sync.

@@ -139,8 +139,11 @@ func (a *authenticator) replace(client *association.Client) error {
 		}
 	}
 	base := client.Params.BaseSequence
-	if k, ok := c.engine.replay.take(*previous, user, time.Now()); ok && int16(base-uint16(k.next)) >= 0 {
+	k, ok := c.engine.replay.take(*previous, user, time.Now())
+	if ok && int16(base-uint16(k.next)) >= 0 && len(k.doubts) <= maxEarlier {
 		c.replay.begin(base, &k)
+	} else if err := k.drop(); err != nil {
+		c.engine.records.check(err)
 	}
 	return nil
 }
@@ -162,6 +165,7 @@ func (a *authenticator) pass(client *association.Client) {
 	if c.replay.replaced == nil {
 		c.replay.begin(p.BaseSequence, nil)
 	}
+	c.openLog()
 	if client.Seals() && c.engine.encryption != EncryptionOff && !c.fabric.info.Caps.Has(rdma.CapConfidential) {
 		c.beginSealing(client.SealKeys())
 	}

@@ -72,8 +72,8 @@ type Config struct {
 	// Default 10 s, at least 1 s; negative for no check. RDMA connections have a check of their provider.
 	KeepAlive time.Duration
 	// StateDir is a directory in which the server keeps the durable opens of its clients, with their
-	// locks: after the death of the process, or after Close, the next server with the same directory and
-	// the same shares gives them back, for the time of DurableTimeout. New makes the directory, with mode
+	// locks, and their writes over RDMA: after the death of the process, or after Close, the next server with the same directory and
+	// the same shares gives them back, for the time of DurableTimeout, and has each write done once. New makes the directory, with mode
 	// 0700. One server at a time uses it. An open that was replaced or removed meanwhile is refused to
 	// its client, and so is every open after a restart of the host. Empty: opens end with the server.
 	// Linux only. [OP-56]

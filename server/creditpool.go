@@ -151,7 +151,9 @@ func (e *engine) watchCredits() {
 			}
 		case now := <-tick.C:
 			e.balance(now)
-			e.replay.expire(now)
+			if err := e.replay.expire(now); err != nil {
+				e.records.check(err)
+			}
 		}
 	}
 }

@@ -44,7 +44,9 @@ func (c *conn) receive(entry int32, r *rdma.Result) error {
 	if c.send.draining.Load() {
 		return nil // the connection ends before an answer is due
 	}
-	c.replay.used = true
+	if !c.replay.used {
+		c.replay.use()
+	}
 	if c.auth.limiter != nil {
 		if err := c.loop.throttle(o); err != nil {
 			return err
@@ -83,7 +85,10 @@ func (c *conn) dispatch(o *op, replayed bool) error {
 		c.reply(o, ntstatus.Of(err))
 		return nil
 	case io && !o.holds:
-		c.reply(o, ntstatus.FileClosed)
+		if replayed {
+			o.doubt = c.replay.doubtOf(o.number)
+		}
+		c.reply(o, o.refused(ntstatus.FileClosed))
 		return nil
 	}
 	if o.h.Opcode != wire.OpRead {

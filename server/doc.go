@@ -15,8 +15,8 @@
 //   - conn.go: a connection, composed of the receive loop (loop.go, throttle.go, spin.go), its
 //     receive buffers (receives.go), the operations (op.go), the reader (read.go,
 //     readdirect.go), the send queue (sendqueue.go, workrequests.go) with wake-ups (wakeups.go)
-//     and their moderation (moderation.go), credits (credits.go), the replay cache (replay.go)
-//     and the table of files (files.go).
+//     and their moderation (moderation.go), credits (credits.go), the replay cache (replay.go), its
+//     log for the next process (writerecords.go) and the table of files (files.go).
 //   - sealing.go: a sealed connection. The receive loop opens messages, the goroutine that has read data
 //     seals it, and the goroutine that posts seals answers.
 //   - dispatch.go, auth.go, registrations.go, read.go, write.go: the messages.
@@ -55,8 +55,9 @@
 //
 // Locks are taken in this order: connTable.mu, sendQueue.mu, then workerPool.mu, bufferPool.mu,
 // and the locks of vfs. All others are leaves: engine.mu, creditState.mu, replayCache.mu,
-// fileTable.mu, creditPool.mu, replayTable.mu, shareTable.mu, and the lock of the association. No
-// lock is held over I/O or a post.
+// fileTable.mu, creditPool.mu, shareTable.mu, and the lock of the association. replayTable.mu comes before the locks
+// of vfs, and doubt.mu and the lock of a log of writes after them. No lock is held over a post, and none
+// over I/O except replayTable.mu while the log of a connection is removed.
 //
 // Source: [LWIO §I/O Processing] [LWIO claim 16]
 package server

@@ -40,6 +40,7 @@ type engine struct {
 	spinners         *spinners
 	oversubscription *oversubscription
 	replay           replayTable
+	records          *writeRecords // nil without a state; set before the first connection
 	conns            connTable
 	registered       *account.Sum // files
 

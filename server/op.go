@@ -7,6 +7,7 @@ import (
 	"lwio/internal/ntstatus"
 	"lwio/internal/seal"
 	"lwio/internal/wire"
+	"lwio/internal/writelog"
 	"lwio/rdma"
 )
 
@@ -50,6 +51,10 @@ type op struct {
 	// replay cache already, or must not be stored there.
 	number int64
 	known  bool
+	// slot is the place of a write in replayCache.log, or writelog.None. doubt is the write of an earlier process that
+	// this one repeats, or nil.
+	slot  int
+	doubt *doubt
 
 	// file is the file that the message names.
 	file *registeredFile
@@ -111,7 +116,7 @@ func (o *op) reset() {
 	if o.sealed != nil {
 		*o.sealed = seal.Descriptor{}
 	}
-	*o = op{c: o.c, index: o.index, use: o.use, notice: o.notice, sealed: o.sealed, recv: none, block: none}
+	*o = op{c: o.c, index: o.index, use: o.use, notice: o.notice, sealed: o.sealed, recv: none, block: none, slot: writelog.None}
 }
 
 // body returns the received bytes after the header. They are valid until the receive is posted

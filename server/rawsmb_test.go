@@ -64,6 +64,13 @@ func dialSMB(t *testing.T, addr net.Addr, guid byte, previous uint64) *rawSMB {
 // call sends a request and returns its final response.
 func (c *rawSMB) call(command smbwire.Command, body []byte) (smbwire.Header, []byte) {
 	c.t.Helper()
+	c.send(command, body)
+	return c.answer()
+}
+
+// send sends a request.
+func (c *rawSMB) send(command smbwire.Command, body []byte) {
+	c.t.Helper()
 	h := smbwire.Header{CreditCharge: 1, Command: command, Credits: 8, MessageID: c.id, TreeID: c.tree, SessionID: c.session}
 	c.id++
 	if c.signer != nil {
@@ -80,6 +87,11 @@ func (c *rawSMB) call(command smbwire.Command, body []byte) (smbwire.Header, []b
 	if _, err := c.nc.Write(msg); err != nil {
 		c.t.Fatal(err)
 	}
+}
+
+// answer returns the next final response.
+func (c *rawSMB) answer() (smbwire.Header, []byte) {
+	c.t.Helper()
 	for {
 		var head [4]byte
 		if _, err := io.ReadFull(c.nc, head[:]); err != nil {

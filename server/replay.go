@@ -1,12 +1,15 @@
 package server
 
 import (
+	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
+	"lwio/internal/writelog"
+	"lwio/server/internal/association"
 )
 
 // replayLife is the time for which the results of writes are kept after the end of their connection.
@@ -38,6 +41,12 @@ type replayCache struct {
 	// message arrived after AUTH, so the client knows that this connection is valid.
 	replaced *replayResults
 	used     bool
+	// doubts are writes of an earlier process without a result.
+	doubts []*doubt
+	// log has the writes for the next process; nil without a state. It is set by AUTH. mark is the number of the
+	// message that changes the number in the log.
+	log  *writelog.Log
+	mark int64
 
 	mu sync.Mutex
 	// own are the last writes of the connection, in the order of their answers. There are at
@@ -63,7 +72,7 @@ func (r *replayCache) begin(base uint16, inherited *replayResults) {
 		r.mu.Lock()
 		r.earlier = inherited.all
 		r.mu.Unlock()
-		r.replaced = inherited
+		r.replaced, r.doubts = inherited, inherited.doubts
 		r.first = inherited.next + int64(base-uint16(inherited.next)) + 1
 	}
 	r.next = r.first
@@ -80,8 +89,19 @@ func (r *replayCache) follow(h *wire.Header) (number int64, replayed, gap bool) 
 	}
 	n := int64(int16(h.Sequence - uint16(r.next)))
 	number = r.next + n
-	r.next = number + 1
+	if r.next = number + 1; r.log != nil && r.next >= r.mark {
+		r.log.SetNext(r.next)
+		r.mark = r.next + nextStep
+	}
 	return number, false, n != 0
+}
+
+// use notes that a message has arrived.
+func (r *replayCache) use() {
+	r.used = true
+	if r.log != nil {
+		r.log.SetUsed()
+	}
 }
 
 // record stores the result of a write before its answer is sent.
@@ -136,6 +156,13 @@ type replayResults struct {
 	user    string
 	next    int64 // number of the client's next message there
 	expires time.Time
+	// previous is another id, under which the results are named if the client does not know of the connection, and
+	// previousNext the number there; 0 for none.
+	previous     [8]byte
+	previousNext int64
+	doubts       []*doubt
+	log          *writelog.Log       // or nil
+	lineage      association.Lineage // nil for a connection of an earlier process
 }
 
 // replayTable keeps the results of ended connections for replayLife. Safe for concurrent use.
@@ -152,7 +179,9 @@ const keptPerUser = 64
 
 // put keeps the results of a connection. If the table is full, it drops the results of the user's
 // oldest connection, or of the oldest connection of all.
-func (t *replayTable) put(k replayResults) {
+//
+// Errors: the log of dropped results cannot be removed.
+func (t *replayTable) put(k replayResults) (err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	same, oldest := 0, 0
@@ -163,11 +192,21 @@ func (t *replayTable) put(k replayResults) {
 	}
 	switch {
 	case same >= keptPerUser:
-		t.kept = slices.Delete(t.kept, oldest, oldest+1)
+		err = t.dropLocked(oldest, oldest+1)
 	case len(t.kept) >= t.most:
-		t.kept = slices.Delete(t.kept, 0, len(t.kept)-t.most+1)
+		err = t.dropLocked(0, len(t.kept)-t.most+1)
 	}
 	t.kept = append(t.kept, k)
+	return err
+}
+
+// dropLocked drops the results of the connections from one index to another.
+func (t *replayTable) dropLocked(from, to int) (err error) {
+	for i := from; i < to; i++ {
+		err = errors.Join(err, t.kept[i].drop())
+	}
+	t.kept = slices.Delete(t.kept, from, to)
+	return err
 }
 
 // take removes and returns the results of a user's connection.
@@ -175,51 +214,86 @@ func (t *replayTable) take(id [8]byte, user string, now time.Time) (replayResult
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i, k := range t.kept {
-		if k.id == id && k.user == user && now.Before(k.expires) {
-			t.kept = slices.Delete(t.kept, i, i+1)
-			return k, true
+		if id == ([8]byte{}) || k.id != id && k.previous != id || k.user != user || !now.Before(k.expires) {
+			continue
 		}
+		t.kept = slices.Delete(t.kept, i, i+1)
+		if k.id != id {
+			k.next = k.previousNext
+		}
+		k.previous = [8]byte{}
+		return k, true
 	}
 	return replayResults{}, false
 }
 
-// expire drops the results whose time is over.
-func (t *replayTable) expire(now time.Time) {
+// expire drops the results whose time is over, or whose client has logged off.
+//
+// Errors: as put.
+func (t *replayTable) expire(now time.Time) (err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	n := 0
-	for n < len(t.kept) && !now.Before(t.kept[n].expires) {
-		n++
-	}
-	t.kept = slices.Delete(t.kept, 0, n)
+	t.kept = slices.DeleteFunc(t.kept, func(k replayResults) bool {
+		over := !now.Before(k.expires) || k.leftForGood()
+		if over {
+			err = errors.Join(err, k.drop())
+		}
+		return over
+	})
+	return err
 }
+
+// leftForGood reports whether the client has logged off.
+func (k *replayResults) leftForGood() bool { return k.lineage != nil && k.lineage.LoggedOff() }
 
 // isWrite reports whether a message changes a file.
 func isWrite(op wire.Opcode) bool { return op == wire.OpWrite || op == wire.OpVecWrite }
 
 // keepReplay keeps the results of an ended connection for the connection that replaces it. A client
-// that was refused, or sent nothing after AUTH, may not know of this connection. For that client
-// the results of the replaced connection stay available, too.
+// that was refused, or sent nothing after AUTH, may not know of this connection: it finds the results under the
+// name of the replaced connection, too.
 func (c *conn) keepReplay() {
-	expires := time.Now().Add(replayLife)
-	if r := c.replay.replaced; r != nil && !c.replay.used {
-		r.expires = expires
-		c.engine.replay.put(*r)
-	}
+	r, expires := &c.replay, time.Now().Add(replayLife)
+	replaced := r.replaced
 	if !c.auth.passed {
+		if replaced != nil {
+			replaced.expires = expires
+			c.engine.keep(*replaced)
+		}
 		return
 	}
-	c.engine.replay.put(replayResults{
-		all: c.replay.all(), id: c.auth.sessionID, user: c.auth.lineage.User(), next: c.replay.next, expires: expires,
-	})
+	k := replayResults{
+		all: r.all(), id: c.auth.sessionID, user: c.auth.lineage.User(), next: r.next, expires: expires,
+		doubts: openDoubts(r.doubts, r.next), log: r.log, lineage: c.auth.lineage,
+	}
+	if replaced != nil {
+		if !r.used {
+			k.previous, k.previousNext = replaced.id, replaced.next
+		}
+		if replaced.log != nil { // the connection has none
+			c.engine.records.check(replaced.log.Remove())
+		}
+	}
+	if k.log != nil {
+		k.log.SetNext(k.next)
+	}
+	c.engine.keep(k)
+}
+
+// keep keeps the results of an ended connection.
+func (e *engine) keep(k replayResults) {
+	if err := e.replay.put(k); err != nil {
+		e.records.check(err)
+	}
 }
 
 // answerReplayed answers a replayed write from the cache. It returns false if the cache has no
-// result: the write was not performed yet, or its result was forgotten. Then the server performs
+// result: the write was not performed yet, or is in doubt, or its result was forgotten. Then the server performs
 // the write. So a client must not replay a write with a forgotten result (rdmaconn.Conn.TooOld).
 func (c *conn) answerReplayed(o *op) bool {
 	r, ok := c.replay.find(o.number)
 	if !ok {
+		o.doubt = c.replay.doubtOf(o.number)
 		return false
 	}
 	c.engine.count.replays.Add(1)

@@ -52,9 +52,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.engine = newEngine(&cfg)
 	if s.state != nil {
-		if err := s.engine.replay.load(cfg.StateDir, time.Now()); err != nil {
-			cfg.Logger.Warn("lwio: writes whose answers were lost are uncertain", "error", err)
-		}
+		cfg.FS.TrackWrites()
 	}
 	smb := smbserver.Config{
 		FS: cfg.FS, ServerName: cfg.ServerName, Encryption: cfg.Encryption, Lookup: cfg.Lookup, Logger: cfg.Logger,
@@ -73,6 +71,7 @@ func New(cfg Config) (*Server, error) {
 		s.engine.close()
 		return nil, errors.Join(fmt.Errorf("server: new: %w", err), s.closeState())
 	}
+	s.restoreWrites()
 	s.engine.startWatching()
 	return s, nil
 }
@@ -207,12 +206,28 @@ func (s *Server) Close() error {
 	return errors.Join(s.smb.Close(), s.closeState())
 }
 
-// closeState saves the results of writes and closes the state, whose records stay. Precondition: the engine is
+// restoreWrites loads the writes of an earlier process, and has the writes of this one kept. Precondition: the opens are
+// restored, and there are no others.
+func (s *Server) restoreWrites() {
+	if s.state == nil || s.cfg.DurableTimeout < 0 {
+		return
+	}
+	log := s.cfg.Logger
+	w := &writeRecords{dir: s.cfg.StateDir, boot: s.state.BootID(), failed: func(err error) {
+		log.Error("lwio: writes in flight are uncertain after a restart", "err", err)
+	}}
+	if results, doubts := s.engine.replay.load(w, s.cfg.FS, time.Now()); results+doubts > 0 {
+		log.Info("lwio: writes restored", "results", results, "in_doubt", doubts)
+	}
+	s.engine.records = w
+}
+
+// closeState closes the state and the logs of writes, whose records stay. Precondition: the engine is
 // closed.
 func (s *Server) closeState() (err error) {
 	s.saved.Do(func() {
 		if s.state != nil {
-			err = errors.Join(s.engine.replay.save(s.cfg.StateDir, time.Now()), s.state.Close())
+			err = errors.Join(s.engine.replay.close(), s.state.Close())
 		}
 	})
 	return err

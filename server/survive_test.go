@@ -11,6 +11,8 @@ import (
 	"lwio/internal/smb/smbwire"
 	"lwio/internal/wire"
 	"lwio/rdma"
+	"lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 // survivor is a client with a persistent handle, and an RDMA connection on which it is registered.
@@ -63,8 +65,18 @@ func (s *survivor) attach(n *negotiated) (*rawClient, uint16) {
 func newSurvivor(t *testing.T, on string, cfg Config) *survivor {
 	t.Helper()
 	dir := t.TempDir()
+	b, err := posix.OpenDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newSurvivorOf(t, on, cfg, dir, b)
+}
+
+// newSurvivorOf is newSurvivor with another backend over the directory.
+func newSurvivorOf(t *testing.T, on string, cfg Config, dir string, b vfs.Backend) *survivor {
+	t.Helper()
 	cfg.Lookup, cfg.Providers = Users{"alice": "secret"}.Lookup, []rdma.Provider{providers[on]()}
-	srv, addr, _ := newServer(t, context.Background(), cfg, dir)
+	srv, addr, _ := newServerOf(t, context.Background(), cfg, b)
 	s := &survivor{v: &env{t: t, on: on, provider: providers[on]()}, s: srv, dir: dir}
 	s.addr = func(previous uint64) *rawSMB {
 		c := dialSMB(t, addr, 1, previous)

@@ -5,7 +5,9 @@ import (
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
+	"lwio/internal/writelog"
 	"lwio/rdma"
+	"lwio/vfs"
 )
 
 // write answers a WRITE or a VEC_WRITE. A worker writes straight from the receive buffer. Only a
@@ -22,7 +24,7 @@ func (c *conn) write(o *op) {
 		status = ntstatus.AccessDenied
 	}
 	if status != ntstatus.Success || o.h.Length == 0 {
-		c.reply(o, status)
+		c.reply(o, o.refused(status))
 		return
 	}
 	o.queue = o.file.writing
@@ -37,9 +39,9 @@ func (c *conn) write(o *op) {
 }
 
 // continuedBy reports whether next is a write of the same file that begins at the end of o, and
-// neither write is collapsed.
+// neither write is collapsed or in doubt.
 func (o *op) continuedBy(next *op) bool {
-	return o.file == next.file && o.need == 0 && next.need == 0 && next.h.Offset == o.h.Offset+uint64(o.h.Length)
+	return o.file == next.file && o.doubt == nil && next.doubt == nil && o.need == 0 && next.need == 0 && next.h.Offset == o.h.Offset+uint64(o.h.Length)
 }
 
 // writeRun is a run of contiguous writes. A worker performs it by one system call.
@@ -83,7 +85,7 @@ func (r *writeRun) add(p []byte) error {
 		r.gather(r.next, r.next.next)
 		return nil
 	}
-	r.written, r.err = r.first.file.open.WriteVec(r.pieces, int64(r.first.h.Offset))
+	r.written, r.err = r.first.file.open.WriteVecBegun(r.pieces, int64(r.first.h.Offset))
 	return nil
 }
 
@@ -96,31 +98,57 @@ func (o *op) writeJoined() {
 		o.writeData()
 		return
 	}
-	r := writeRuns.Get().(*writeRun)
-	r.first, r.pieces = o, r.list[:0]
-	r.gather(o, o.joined.head)
-	n, err := r.written, r.err
-	r.put()
-	n = o.assign(n, err)
-	for x := o.joined.head; x != nil; x = x.next {
-		n = x.assign(n, err)
+	size := 0
+	for x := o; x != nil; x = o.after(x) {
+		size += int(x.h.Length)
+	}
+	x := o
+	if o.mayBegin(size) {
+		x = o.writeRun(size)
+	}
+	for ; x != nil; x = o.after(x) {
+		x.writeData()
 	}
 }
 
-// assign gives o its part of the n bytes that were written before err, and returns the other bytes.
+// writeRun writes the run of o, of so many bytes, by one system call. It returns the first operation of which nothing was
+// written, or nil.
+func (o *op) writeRun(size int) (x *op) {
+	r := writeRuns.Get().(*writeRun)
+	r.first, r.pieces = o, r.list[:0]
+	for x := o; x != nil; x = o.after(x) {
+		x.begin()
+	}
+	w := o.file.open.BeginWrite(r, int64(o.h.Offset), size)
+	r.gather(o, o.joined.head)
+	x = o
+	for left := r.written; left > 0; x = o.after(x) {
+		left = x.assign(left, r.err)
+	}
+	o.file.open.EndWrite(w)
+	r.put()
+	return x
+}
+
+// after returns the operation of the run of o that follows x, or nil.
+func (o *op) after(x *op) *op {
+	if x == o {
+		return o.joined.head
+	}
+	return x.next
+}
+
+// assign gives o its part of the n bytes that were written before err, which is not 0, and returns the other bytes.
 // An operation without a written byte is performed by itself, because the error may belong to
 // another operation. An example is a lock that conflicts with a later write of the run.
 func (o *op) assign(n int, err error) int {
 	size := int(o.h.Length)
-	switch {
-	case n >= size:
+	if n >= size {
 		o.status, o.info = ntstatus.Success, o.h.Length
-	case n > 0:
+	} else {
 		o.status, o.info = final(err), uint32(n)
-	default:
-		o.writeData()
-		return 0
 	}
+	o.end()
 	o.count()
 	return max(n-size, 0)
 }
@@ -130,6 +158,17 @@ func (o *op) assign(n int, err error) int {
 //
 // Source: [LWIO §Write] [OP-77] [OP-92f]
 func (o *op) writeData() {
+	defer o.count()
+	if o.slot == writelog.None { // else it has begun in a run
+		if !o.mayBegin(int(o.h.Length)) {
+			return
+		}
+		o.begin()
+	}
+	var w vfs.Write
+	if o.doubt == nil {
+		w = o.file.open.BeginWrite(o, int64(o.h.Offset), int(o.h.Length))
+	}
 	switch {
 	case o.remote != nil:
 		if err := o.remote.View(o.use); err != nil {
@@ -141,12 +180,17 @@ func (o *op) writeData() {
 	default:
 		_ = o.writeFrom(o.body())
 	}
-	o.count()
+	o.end()
+	o.file.open.EndWrite(w)
 }
 
 // writeFrom writes p. The status of o reports an error; the result is nil.
 func (o *op) writeFrom(p []byte) error {
-	n, err := o.file.open.WriteAt(p, int64(o.h.Offset))
+	if o.doubt != nil {
+		o.info, o.status = o.doubt.redo(o, p)
+		return nil
+	}
+	n, err := o.file.open.WriteAtBegun(p, int64(o.h.Offset))
 	o.status, o.info = final(err), uint32(n)
 	return nil
 }

@@ -3,6 +3,7 @@ package vfs
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"reflect"
 
 	"lwio/internal/account"
@@ -333,6 +334,8 @@ func (c *creation) emptying(looked FileInfo) Access {
 
 // empty truncates the file of an open whose disposition empties it.
 func (c *creation) empty(o *Open) error {
+	w := o.beginChange(nil, 0, math.MaxInt64)
+	defer o.EndWrite(w)
 	if err := o.handle.Truncate(0); err != nil {
 		return err
 	}

@@ -44,7 +44,7 @@
 //
 // FS has the shares, the limits and the table (open files, their opens, pending deletes). An Open is
 // composed of its tableEntry (the part that the table changes), its Ownership (the client),
-// references (I/O in flight), openLocks (its byte-range locks, in the lockTable of the file), openLease (its
+// references (I/O in flight), writesInProgress of its file, openLocks (its byte-range locks, in the lockTable of the file), openLease (its
 // lease, in the fileLeases of the file; leaseTable has those of all files),
 // changeReports (its reports to watches), two hooks (revoke, stall) and, for a directory, a directory
 // (its enumeration). A creation is an open in progress, a renaming a rename in progress, a closing a
@@ -71,7 +71,7 @@
 //
 // Mutexes are taken in this order: share.ns (shared by opens and deletes, exclusive for renames and
 // for the delete of directories), one of share.paths (serialises the operations on one name),
-// directory.mu, table.mu (never held over I/O), leaseTable.mu, pendingDirs.mu, watches.mu (held while functions of
+// directory.mu, writesInProgress.mu (held over I/O by Redo alone), table.mu (never held over I/O), leaseTable.mu, pendingDirs.mu, watches.mu (held while functions of
 // watches run), lockTable.mu, account.Sum. hooks.mu and stalledOpens.mu are taken alone. Hooks run
 // without a held mutex.
 package vfs

@@ -67,6 +67,7 @@ type FS struct {
 	locks  lockQuota
 	leases leaseTable
 	lastID atomic.Uint64
+	tracks atomic.Bool // TrackWrites
 
 	skipped atomic.Uint64 // directory entries that are not served
 	stalled stalledOpens

@@ -90,6 +90,13 @@ const MaxCachedRead = 64 << 10
 //
 // Source: [MS-FSA 2.1.5.4] [OP-92b] [OP-92c] [OP-92f] [OP-57] [LWIO §Write]
 func (o *Open) WriteAt(p []byte, off int64) (int, error) {
+	w := o.BeginWrite(nil, off, len(p))
+	defer o.EndWrite(w)
+	return o.WriteAtBegun(p, off)
+}
+
+// WriteAtBegun is WriteAt for a write that BeginWrite has begun.
+func (o *Open) WriteAtBegun(p []byte, off int64) (int, error) {
 	if err := o.ready("write", dataWrite, len(p), off); err != nil || len(p) == 0 {
 		return 0, err
 	}
@@ -111,10 +118,22 @@ func (o *Open) WriteAt(p []byte, off int64) (int, error) {
 //
 // Source: [OP-92f] [LWIO §Write]
 func (o *Open) WriteVec(pieces [][]byte, off int64) (int, error) {
-	total := 0
+	w := o.BeginWrite(nil, off, sizeOf(pieces))
+	defer o.EndWrite(w)
+	return o.WriteVecBegun(pieces, off)
+}
+
+// sizeOf returns the number of bytes of memory in pieces.
+func sizeOf(pieces [][]byte) (total int) {
 	for _, p := range pieces {
 		total += len(p)
 	}
+	return total
+}
+
+// WriteVecBegun is WriteVec for a write that BeginWrite has begun.
+func (o *Open) WriteVecBegun(pieces [][]byte, off int64) (int, error) {
+	total := sizeOf(pieces)
 	if err := o.ready("write", dataWrite, total, off); err != nil || total == 0 {
 		return 0, err
 	}
@@ -169,6 +188,8 @@ func (o *Open) Truncate(size int64) error {
 		case size < 0 || o.IsDir():
 			return ntstatus.InvalidParameter
 		}
+		w := o.beginChange(nil, size, math.MaxInt64)
+		defer o.EndWrite(w)
 		o.caching.change()
 		err := o.handle.Truncate(size)
 		o.caching.change()

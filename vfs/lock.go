@@ -98,3 +98,8 @@ func (o *Open) Unlock(ranges ...Range) error {
 // MayRead reports whether no lock of another open conflicts with a read. A data path that reads File
 // calls it. It costs one atomic load while the file has no locks.
 func (o *Open) MayRead(off int64, n int) bool { return o.locks.mayRead(off, n) }
+
+// MayWrite reports whether no lock conflicts with a write of n bytes at off by the open, at this moment.
+//
+// Source: [OP-92b] [OP-92c]
+func (o *Open) MayWrite(off int64, n int) bool { return o.locks.mayWrite(off, n) }

@@ -29,6 +29,7 @@ type Open struct {
 	refs      references
 	locks     openLocks
 	caching   openLease
+	writes    *writesInProgress // of the file
 	changes   changeReports
 	dir       *directory // nil for a file
 	revoke    hooks      // when a close begins

@@ -48,11 +48,12 @@ func (e *tableEntry) endReturnLocked() {
 	}
 }
 
-// node is a file that is open. table.mu guards all fields but locks and leases.
+// node is a file that is open. table.mu guards all fields but locks, leases and writes.
 type node struct {
 	id      NodeID
 	locks   lockTable
 	leases  fileLeases
+	writes  writesInProgress
 	opens   []*Open     // in no order
 	counts  shareCounts // of the opens that are no orphans
 	orphans shareCounts
@@ -154,6 +155,7 @@ func (t *table) register(o *Open, access Access, d *leaseDemand) error {
 	d.grantLocked(n, o, own)
 	o.entry.node = n
 	o.locks = openLocks{table: &n.locks, quota: &o.fs.locks, user: o.user}
+	o.writes = &n.writes
 	if appendOnly(o.granted) {
 		o.locks.appends = o.handle
 	}

@@ -20,7 +20,7 @@ const reached = time.Minute
 // crashingServer starts a server with the points of package crash, and a state, on a directory.
 func crashingServer(t *testing.T, dir string) (s *supervise.Server, state string) {
 	t.Helper()
-	bin, err := crash.Build("../..", t.TempDir(), slices.Concat(crash.Making, crash.Starting, crash.Serving), []crash.Line{crash.SmallLog})
+	bin, err := crash.Build("../..", t.TempDir(), slices.Concat(crash.Making, crash.Starting, crash.Serving, crash.Redoing), []crash.Line{crash.SmallLog})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestServerDiesAtChosenPoints(t *testing.T) {
 	s, state := crashingServer(t, dir)
 	work := newTeam(t, s, directory(dir), new(durations))
 	for _, w := range work.members {
-		w.lossless, w.restarts = true, true
+		w.lossless = true
 	}
 	work.start()
 	done := startErrands(t, s)
@@ -72,6 +72,10 @@ func TestServerDiesAtChosenPoints(t *testing.T) {
 			die(crash.Serving[i])
 			if i < len(crash.Starting) {
 				die(crash.Starting[i])
+			}
+			if i < len(crash.Redoing) {
+				die(crash.WithoutResult)
+				die(crash.Redoing[i])
 			}
 		}
 		if err := s.Start(); err != nil {

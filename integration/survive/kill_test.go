@@ -58,7 +58,7 @@ func killUnderLedgers(t *testing.T, state bool) {
 	took := new(durations)
 	work := newTeam(t, s, directory(dir), took)
 	for _, w := range work.members {
-		w.lossless, w.restarts = state, state
+		w.lossless = state
 	}
 	work.start()
 	for i := range *kills {

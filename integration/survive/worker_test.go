@@ -34,8 +34,7 @@ type worker struct {
 	name      string // of the file
 	flags     int    // of OpenFile
 	ledger    *ledger.Ledger
-	lossless  bool // no call may fail, but some writes may be uncertain: over SMB, and with restarts
-	restarts  bool // the server is killed, and gives files back
+	lossless  bool // no call may fail, but some writes over SMB may be uncertain
 	r         *rand.Rand
 	took      *durations
 
@@ -117,7 +116,7 @@ type wrongError struct{ error }
 // after decides about the error of an operation: a failed connection is given up, and wrong data ends the
 // worker. After an uncertain write a lossless worker goes on.
 func (w *worker) after(err error) error {
-	if w.lossless && (w.restarts || w.transport == lwio.TransportSMB) && errors.Is(err, lwio.ErrUncertain) {
+	if w.lossless && w.transport == lwio.TransportSMB && errors.Is(err, lwio.ErrUncertain) {
 		err = w.sync()
 	}
 	if err == nil || w.lossless || errors.As(err, new(wrongError)) {

@@ -20,6 +20,7 @@ func (l *Log) load(boot string) error {
 	if boot == "" || len(boot) > bootIDSize {
 		return fmt.Errorf("boot id %q of the host: %w", boot, fs.ErrInvalid)
 	}
+	l.boot = boot
 	gens, err := l.generations()
 	if err != nil {
 		return err

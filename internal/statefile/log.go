@@ -50,6 +50,7 @@ var defaultSizes = sizes{chunk: 1 << 20, least: 1 << 20, quantum: 1 << 10}
 // Log is a set of records in a directory. Safe for concurrent use.
 type Log struct {
 	sizes    sizes
+	boot     string
 	rebooted bool
 
 	mu      sync.Mutex
@@ -116,6 +117,9 @@ func openLog(d directory, boot string, s sizes) (*Log, error) {
 // Rebooted reports whether Open has removed records because the host was started again after they were
 // written. The log does not force its writes to the disk, so these records were not complete.
 func (l *Log) Rebooted() bool { return l.rebooted }
+
+// BootID returns the number of this run of the host's kernel, of at most 64 bytes.
+func (l *Log) BootID() string { return l.boot }
 
 // Apply makes the changes of b. When it returns nil they outlive the process. After an error none of them
 // is made. Batches take effect in the order of the calls.

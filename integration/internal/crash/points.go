@@ -14,6 +14,12 @@ var Serving = []Point{
 	{Name: "lock or unlock: no answer", File: "internal/smb/smbserver/lock.go", Line: "o.durable.locks.done(q)", Most: 9},
 	{Name: "write: nothing written", File: "vfs/io.go", Line: "o.handle.WriteAt(p, off,", Most: 99},
 	{Name: "write: no answer", File: "vfs/io.go", Line: "o.handle.WriteAt(p, off,", After: true, Most: 99},
+	{Name: "writes joined: nothing written", File: "vfs/io.go", Line: "o.handle.WriteVec(pieces, off,"},
+	{Name: "writes joined: no result", File: "vfs/io.go", Line: "o.handle.WriteVec(pieces, off,", After: true},
+	{Name: "write over RDMA: no record", File: "server/writerecords.go", Line: "o.slot = log.Begin(", Most: 99},
+	{Name: "write over RDMA: a part of a record", File: "internal/writelog/record.go", Line: "s[i] = x[i]", Most: 99},
+	{Name: "write over RDMA: a record", File: "internal/writelog/record.go", Line: "atomic.StoreUint64(&s[wordNumber], x[wordNumber])", After: true, Most: 99},
+	WithoutResult,
 	{Name: "write over RDMA: no answer", File: "server/dispatch.go", Line: "o.c.replay.record(", After: true, Most: 99},
 	{Name: "sync: nothing synced", File: "vfs/io.go", Line: "return o.handle.Sync()", Most: 9},
 	{Name: "sync: no answer", File: "internal/smb/smbserver/rw.go", Line: "return r.resp.empty()", Most: 9},
@@ -38,6 +44,19 @@ var Serving = []Point{
 	{Name: "compaction: a part read", File: "internal/statefile/compact.go", Line: "l.appendLocked(&c.batch); err != nil", Most: 3},
 	{Name: "compaction: all copied", File: "internal/statefile/compact.go", Line: "l.dir.remove(nameOf(c.file.gen)); err != nil"},
 	{Name: "compaction: the old file removed", File: "internal/statefile/compact.go", Line: "l.old = nil"},
+}
+
+// WithoutResult is the point at which a write over RDMA is done, and has no result.
+var WithoutResult = Point{Name: "write over RDMA: no result", File: "server/writerecords.go", Line: "o.c.replay.log.End(o.slot", Most: 99}
+
+// Redoing are the points that a server comes to if the server before it died with a write in doubt, and the client sends that
+// again.
+var Redoing = []Point{
+	{Name: "AUTH: the log of the next connection is made", File: "internal/writelog/log.go", Line: "os.Rename(u.made, u.path); err != nil"},
+	{Name: "AUTH: two logs", File: "server/writerecords.go", Line: "w.check(k.log.Remove())"},
+	{Name: "AUTH: one log", File: "server/writerecords.go", Line: "w.check(k.log.Remove())", After: true},
+	{Name: "write again: not done again", File: "server/writerecords.go", Line: "d.open.Redo(d.write, p, d.Off); err == nil"},
+	{Name: "write again: no result", File: "server/writerecords.go", Line: "p.log.End(p.slot,"},
 }
 
 // Starting are the points that a server comes to at its start, while it restores the opens of another process.

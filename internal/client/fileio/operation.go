@@ -207,6 +207,7 @@ func (o *operation) Deliver(bounce []byte, ios wire.IOStatusBlock) {
 
 // take reads the answer to o's request.
 func (o *operation) take() error {
+	replayed := o.unacked
 	o.acknowledge()
 	switch {
 	case o.smb.over:
@@ -215,6 +216,8 @@ func (o *operation) take() error {
 		return base.Uncertain(o.failed)
 	case o.failed != nil:
 		return o.failed
+	case replayed != nil && o.ios.Status == overtaken:
+		return replayed.uncertain(errOvertaken)
 	}
 	n, err := int(o.ios.Information), error(nil)
 	switch {
@@ -286,6 +289,10 @@ func (q *queue) tallied(o *operation, err error) {
 		}
 	}
 }
+
+// overtaken is the answer to a write that was sent again and cannot be done again: it was in progress when the server
+// died, and the file was changed since.
+const overtaken = uint32(ntstatus.RequestOutOfSequence)
 
 // endOfFile is the answer to a read at or after the end.
 const endOfFile = uint32(ntstatus.EndOfFile)

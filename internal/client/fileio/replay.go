@@ -14,6 +14,7 @@ import (
 var (
 	errForgotten = errors.New("the server does not know the outcome of the writes")
 	errTooOld    = errors.New("too many messages ago")
+	errOvertaken = errors.New("the server died during the write, and the file was changed since, or the write failed when it was done again")
 	errDifferent = errors.New("the server takes other sizes now")
 )
 
