@@ -43,6 +43,14 @@ func oplocked(o create, level byte) create {
 	return o
 }
 
+// kept is leased for a persistent handle.
+func kept(o create, guid int, key byte, state uint32) create {
+	o = leased(o, key, state)
+	lease := namedContext{"RqLs", o.contexts[len(o.contexts)-32:]}
+	o.contexts = contextList(lease, durableRequest(guid, 0, 2))
+	return o
+}
+
 // leaseIn returns the state, the flags and the epoch of the lease in a response to CREATE.
 func leaseIn(t *testing.T, body []byte) (state, flags uint32, epoch uint16) {
 	t.Helper()
@@ -446,6 +454,53 @@ func TestNameChangesWaitForBreak(t *testing.T) {
 			t.Error(r.status)
 		}
 		b.want(ntstatus.Success, cmdClose, closeBody(id, 0))
+	}
+}
+
+// The lease of an orphan stays until another client contradicts it, which waits for nothing; the reclaim tells its
+// client. After a reclaim breaks go to the new connection, also one that began before the loss.
+//
+// Source: [MS-SMB2 3.3.4.7], [MS-SMB2 3.3.5.9.12], [MS-SMB2 3.3.7.1]
+func TestLeaseOfOrphan(t *testing.T) {
+	s, addr, _ := testServer(t, nil)
+	for i, x := range []struct {
+		name  string
+		away  bool // another client opens the file while the client is away
+		early bool // before it is away
+		state uint32
+	}{{"f", false, false, stateRWH}, {"g", true, false, 0}, {"h", false, true, 0}} {
+		a, b := leaseClient(t, addr, 1, 0x0311), leaseClient(t, addr, 2, 0x0311)
+		key := byte(i + 1)
+		id := [16]byte(a.want(ntstatus.Success, cmdCreate, kept(rw(x.name), i, key, stateRWH).body()).body[64:80])
+		if x.early {
+			b.begin(rw(x.name))
+			a.wantBreak(key, stateRWH, stateRH, true, 0)
+		}
+		a.lose(s, 1)
+		if x.early {
+			if r := b.recv()[0]; r.status != ntstatus.Success {
+				t.Fatal(r.status)
+			}
+		}
+		if x.away {
+			b.mustCreate(rw(x.name))
+		}
+		a = a.resume(addr)
+		r := a.want(ntstatus.Success, cmdCreate, reclaiming(id, i).body())
+		id = [16]byte(r.body[64:80])
+		if state, _, _ := leaseIn(t, r.body); state != x.state {
+			t.Errorf("%s: state %x after the reclaim, want %x", x.name, state, x.state)
+		}
+		if x.state != 0 {
+			b.begin(rw(x.name))
+			a.wantBreak(key, stateRWH, stateRH, true, 0)
+			a.want(ntstatus.Success, cmdOplockBreak, leaseAck(key, stateRH))
+			if r := b.recv()[0]; r.status != ntstatus.Success {
+				t.Error(r.status)
+			}
+		}
+		a.want(ntstatus.Success, cmdWrite, writeBody(id, 0, []byte("data")))
+		a.want(ntstatus.Success, cmdClose, closeBody(id, 0))
 	}
 }
 
