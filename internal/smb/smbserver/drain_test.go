@@ -12,6 +12,7 @@ import (
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbauth"
 	"lwio/internal/smb/smbwire"
+	"lwio/vfs"
 )
 
 // notified makes a client that takes notifications, with a tree connect to a share.
@@ -78,6 +79,35 @@ func TestShutdownAnnouncesEnd(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A CREATE that waits for the break of a lease when the server is stopped is not begun: a client that takes
+// notifications has no response to it, any other client has CANCELLED.
+//
+// Source: [MS-SMB2 2.2.44], [OP-56]
+func TestShutdownEndsWaitForBreak(t *testing.T) {
+	s, addr, _ := testServer(t, nil)
+	holder, _, err := s.cfg.FS.Open(vfs.OpenRequest{
+		Share: "data", Path: "f", Access: vfs.GenericAll, ShareMode: vfs.ShareAll, Disposition: vfs.OpenIf, Owner: "holder",
+		Lease: &vfs.LeaseRequest{State: stateRWH, Broken: func(vfs.LeaseBreak) bool { return true }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer holder.Close()
+	c, old := notified(t, addr, "data", nil), mount(t, addr, "data")
+	c.begin(rw("f"))
+	old.begin(rw("f"))
+	done := make(chan error, 1)
+	go func() { done <- s.Shutdown(context.Background(), nil) }()
+	c.wantDrained()
+	if r := old.recv()[0]; r.command != cmdCreate || r.status != ntstatus.Cancelled {
+		t.Errorf("command %d: %v", r.command, r.status)
+	}
+	old.wantCut()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 
