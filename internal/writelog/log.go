@@ -189,7 +189,11 @@ func (l *Log) releaseLocked(i int) {
 	if i >= l.ring {
 		return
 	}
-	l.free[(l.at+l.n)%l.ring] = uint32(i)
+	end := l.at + l.n
+	if end >= l.ring {
+		end -= l.ring
+	}
+	l.free[end] = uint32(i)
 	l.n++
 }
 
