@@ -261,6 +261,7 @@ func (s *Server) Stats() Stats {
 		DurableStats:   s.durableStats(&smb),
 		RDMAStats:      s.engine.stats(),
 		SkippedEntries: files.SkippedEntries, WaitingLocks: files.WaitingLocks, LockWaits: files.LockWaits,
+		Leases: files.Leases, LeaseBreaks: files.LeaseBreaks, LeasesRevoked: files.LeasesRevoked,
 		Throttled: s.engine.count.throttled.Load() + smb.Slowed,
 	}
 }

@@ -21,6 +21,10 @@ type Stats struct {
 	// requests that had to wait.
 	WaitingLocks int
 	LockWaits    uint64
+	// Leases is the number of leases and oplocks of SMB clients. LeaseBreaks counts their breaks, and
+	// LeasesRevoked the leases whose holders did not acknowledge a break.
+	Leases                     int
+	LeaseBreaks, LeasesRevoked uint64
 	// Throttled counts the requests, over SMB and RDMA, that waited because of
 	// Limits.RequestRate or Limits.ByteRate.
 	Throttled uint64

@@ -97,6 +97,7 @@ func TestMetricsOfAConnection(t *testing.T) {
 		`lwio_provider_connections\{provider="\w+"\} 1`,
 		`lwio_charged\{resource="open_files"\} 1`, `lwio_charged\{resource="locks"\} 1`, `lwio_charged_limit\{resource="locks"\} 65536`,
 		`lwio_waiting_locks 0`, `lwio_lock_waits_total 0`,
+		`lwio_leases 0`, `lwio_lease_breaks_total 0`, `lwio_leases_revoked_total 0`,
 		`lwio_connections\{kind="rdma"\} 1`,
 	} {
 		if !regexp.MustCompile(want).MatchString(text) {
