@@ -57,15 +57,18 @@ func TestShutdownAnnouncesEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, addr, dir := testServer(t, nil)
 			a, b, old := notified(t, addr, "data", change), notified(t, addr, "data", change), mount(t, addr, "data")
-			f, g := a.mustCreate(rw("f")), b.mustCreate(rw("f"))
-			a.want(ntstatus.Success, cmdLock, lockBody(f, element{0, 1, lockExclusive}))
+			g := b.mustCreate(rw("f"))
+			holder := lockedFile(t, s, "f") // not a client, whose end could grant the lock
 			b.pend(g, element{0, 1, lockExclusive})
 			others, done := make(chan struct{}), make(chan error, 1)
 			go func() { done <- s.Shutdown(context.Background(), others) }()
+			for !readNoMore(s) {
+				time.Sleep(time.Millisecond)
+			}
 			select {
 			case err := <-done:
 				t.Fatalf("shutdown before the others: %v", err)
-			case <-time.After(20 * time.Millisecond):
+			default:
 			}
 			b.send(b.message(cmdWrite, writeBody(g, 10, []byte("late"))))
 			close(others)
@@ -75,11 +78,39 @@ func TestShutdownAnnouncesEnd(t *testing.T) {
 			if info, err := os.Stat(filepath.Join(dir, "f")); err != nil || info.Size() != 0 {
 				t.Errorf("the late write was executed: %v, %v", info, err)
 			}
-			if err := <-done; err != nil {
+			if err := errors.Join(<-done, holder.Close()); err != nil {
 				t.Error(err)
 			}
 		})
 	}
+}
+
+// lockedFile opens a file and locks its first byte.
+func lockedFile(t *testing.T, s *Server, path string) *vfs.Open {
+	t.Helper()
+	o, _, err := s.cfg.FS.Open(vfs.OpenRequest{
+		Share: "data", Path: path, Access: vfs.GenericAll, ShareMode: vfs.ShareAll, Disposition: vfs.OpenIf, Owner: "holder",
+	})
+	if err == nil {
+		err = o.TryLock(vfs.Lock{Range: vfs.Range{Len: 1}, Exclusive: true})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// readNoMore reports whether the connections of a server begin no more messages.
+func readNoMore(s *Server) bool {
+	for _, c := range s.connections() {
+		c.reader.mu.Lock()
+		stopped := c.reader.stopped
+		c.reader.mu.Unlock()
+		if !stopped {
+			return false
+		}
+	}
+	return true
 }
 
 // A CREATE that waits for the break of a lease when the server is stopped is not begun: a client that takes
