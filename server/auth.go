@@ -140,7 +140,7 @@ func (a *authenticator) replace(client *association.Client) error {
 	}
 	base := client.Params.BaseSequence
 	k, ok := c.engine.replay.take(*previous, user, time.Now())
-	if ok && int16(base-uint16(k.next)) >= 0 && len(k.doubts) <= maxEarlier {
+	if ok && int16(base-uint16(k.askedNext)) >= 0 && len(k.doubts) <= maxEarlier {
 		c.replay.begin(base, &k)
 	} else if err := k.drop(); err != nil {
 		c.engine.records.check(err)

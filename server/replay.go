@@ -65,7 +65,7 @@ const maxEarlier = 2 * maxCredits
 // begin sets the number of the first message of a connection. base is the Sequence before it.
 // inherited are the results of the replaced connection, or nil. With inherited results, base is the
 // low 16 bits of the number of the client's next message there. That number can be larger than
-// inherited.next, because sent messages may not have arrived.
+// inherited.askedNext, because sent messages may not have arrived.
 func (r *replayCache) begin(base uint16, inherited *replayResults) {
 	r.first = int64(base + 1)
 	if inherited != nil {
@@ -73,7 +73,7 @@ func (r *replayCache) begin(base uint16, inherited *replayResults) {
 		r.earlier = inherited.all
 		r.mu.Unlock()
 		r.replaced, r.doubts = inherited, inherited.doubts
-		r.first = inherited.next + int64(base-uint16(inherited.next)) + 1
+		r.first = inherited.askedNext + int64(base-uint16(inherited.askedNext)) + 1
 	}
 	r.next = r.first
 }
@@ -160,6 +160,9 @@ type replayResults struct {
 	// previousNext the number there; 0 for none.
 	previous     [8]byte
 	previousNext int64
+	// asked is the one of both ids by which the client has named the results, and askedNext the number there.
+	asked     [8]byte
+	askedNext int64
 	doubts       []*doubt
 	log          *writelog.Log       // or nil
 	lineage      association.Lineage // nil for a connection of an earlier process
@@ -209,7 +212,7 @@ func (t *replayTable) dropLocked(from, to int) (err error) {
 	return err
 }
 
-// take removes and returns the results of a user's connection.
+// take removes and returns the results of a user's connection, which the client names by an id.
 func (t *replayTable) take(id [8]byte, user string, now time.Time) (replayResults, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -218,10 +221,10 @@ func (t *replayTable) take(id [8]byte, user string, now time.Time) (replayResult
 			continue
 		}
 		t.kept = slices.Delete(t.kept, i, i+1)
+		k.asked, k.askedNext = id, k.next
 		if k.id != id {
-			k.next = k.previousNext
+			k.askedNext = k.previousNext
 		}
-		k.previous = [8]byte{}
 		return k, true
 	}
 	return replayResults{}, false
@@ -268,7 +271,7 @@ func (c *conn) keepReplay() {
 	}
 	if replaced != nil {
 		if !r.used {
-			k.previous, k.previousNext = replaced.id, replaced.next
+			k.previous, k.previousNext = replaced.asked, replaced.askedNext
 		}
 		if replaced.log != nil { // the connection has none
 			c.engine.records.check(replaced.log.Remove())

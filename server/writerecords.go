@@ -142,7 +142,7 @@ func (c *conn) openLog() {
 		Header: writelog.Header{Boot: w.boot, ID: c.auth.sessionID, User: c.auth.lineage.User()},
 	}
 	if k != nil {
-		cfg.Previous, cfg.PreviousNext = k.id, k.next
+		cfg.Replaced, cfg.Previous, cfg.PreviousNext = k.id, k.asked, k.askedNext
 		for _, d := range r.doubts {
 			cfg.Earlier = append(cfg.Earlier, d.record())
 		}

@@ -142,7 +142,8 @@ func testWritesOnceAcrossStop(t *testing.T, on string, killed bool) {
 	}
 }
 
-// If the client does not get the answer to AUTH, it names the connection before again, at the next server too.
+// If the client does not get the answers to several AUTHs, it names the connection before them again, at the next
+// server too.
 //
 // Source: [OP-112]
 func TestResultsHaveNameOfReplacedConnection(t *testing.T) {
@@ -151,12 +152,20 @@ func TestResultsHaveNameOfReplacedConnection(t *testing.T) {
 	done := s.rdma.sequence
 	s.rdma.want(ntstatus.Success, 2, writeHeader(s.fid, 0, 2), []byte("AA"))
 	first, base := s.rdma.sessionID, s.rdma.sequence
-	n := s.negotiate([16]byte{1})
-	c := s.v.connect(n)
-	c.auth(n, authOptions{mutate: func(p *wire.AuthParams) { p.PreviousSessionID, p.BaseSequence = &first, base }})
+	for range 3 {
+		n := s.negotiate([16]byte{1})
+		c := s.v.connect(n)
+		c.auth(n, authOptions{mutate: func(p *wire.AuthParams) { p.PreviousSessionID, p.BaseSequence = &first, base }})
+		if id := c.params.PreviousSessionID; id == nil || *id != first {
+			t.Fatal("the results are not known by the name of the first connection")
+		}
+	}
 	state = s.dead(state)
 	if err := s.s.Close(); err != nil {
 		t.Fatal(err)
+	}
+	if n := len(logs(t, state)); n != 1 {
+		t.Errorf("%d logs of one connection", n)
 	}
 	_, c, fid, known := s.next(state, first, base)
 	if !known {

@@ -21,8 +21,8 @@
 // contents of the header or of a slot are damage: Load reports it and removes the file.
 //
 // The header: magic (8 bytes), CRC-32C of the 1024 bytes from 16 on with the fields that do not change (4), zeros (4), number of slots of the
-// ring (4), number of earlier writes (4), ID (8), Previous (8), PreviousNext (8), boot id and user, each with its length (2 and
-// 64; 2 and up to 926). At 2048: Next (8), and 1 from the first message on (8).
+// ring (4), number of earlier writes (4), ID (8), Previous (8), PreviousNext (8), Replaced (8), boot id and user, each with its
+// length (2 and 64; 2 and up to 918). At 2048: Next (8), and 1 from the first message on (8).
 //
 // A slot: number + 1, or 0 (8); result: status and information, or all ones without one (8); offset in the file (8); length, with the highest
 // bit for a write that another has overtaken (8); key of the open (24); check of number, offset, length and key (8).

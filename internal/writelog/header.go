@@ -20,11 +20,13 @@ const (
 type Header struct {
 	// Boot is the boot id of the host, at most 64 bytes.
 	Boot string
-	// ID names the connection. User is the canonical name of its user, at most 926 bytes.
+	// ID names the connection. User is the canonical name of its user, at most 918 bytes.
 	ID   [8]byte
 	User string
-	// Previous is the ID of the connection that this one replaced, or 0, and PreviousNext the number of the
-	// next message there.
+	// Replaced is the ID of the log that this one takes the place of, or 0.
+	Replaced [8]byte
+	// Previous is the ID by which the client knows the connection that this one replaced, or 0, and PreviousNext the
+	// number of the next message there.
 	Previous     [8]byte
 	PreviousNext int64
 }
@@ -40,7 +42,8 @@ const (
 	offID       = offEarlier + 4
 	offPrevious = offID + 8
 	offPrevNext = offPrevious + 8
-	offBoot     = offPrevNext + 8
+	offReplaced = offPrevNext + 8
+	offBoot     = offReplaced + 8
 	maxBoot     = 64
 	offUser     = offBoot + 2 + maxBoot
 	maxUser     = endFixed - offUser - 2
@@ -69,6 +72,7 @@ func (h *Header) encode(b []byte, slots, earlier int) error {
 	e.PutUint32(b[offEarlier:], uint32(earlier))
 	copy(b[offID:], h.ID[:])
 	copy(b[offPrevious:], h.Previous[:])
+	copy(b[offReplaced:], h.Replaced[:])
 	e.PutUint64(b[offPrevNext:], uint64(h.PreviousNext))
 	for _, x := range []struct {
 		at   int
@@ -111,6 +115,7 @@ func decode(b []byte) (*Contents, error) {
 	c := new(Contents)
 	copy(c.ID[:], b[offID:])
 	copy(c.Previous[:], b[offPrevious:])
+	copy(c.Replaced[:], b[offReplaced:])
 	c.PreviousNext = int64(e.Uint64(b[offPrevNext:]))
 	boot, user := int(e.Uint16(b[offBoot:])), int(e.Uint16(b[offUser:]))
 	if boot > maxBoot || user > maxUser || c.PreviousNext < 0 {

@@ -261,8 +261,8 @@ func Load(dir, boot string, failed func(error)) (all []Saved, err error) {
 			err = errors.Join(err, os.Remove(name))
 			continue
 		}
-		if s.Previous != ([8]byte{}) {
-			replaced[s.Previous] = true
+		if s.Replaced != ([8]byte{}) {
+			replaced[s.Replaced] = true
 		}
 		all = append(all, s)
 	}

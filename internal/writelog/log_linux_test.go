@@ -17,7 +17,7 @@ import (
 func sample(t testing.TB, slots int) *Config {
 	return &Config{
 		Dir:    t.TempDir(),
-		Header: Header{Boot: "boot", ID: [8]byte{1, 2}, User: "alice", Previous: [8]byte{3}, PreviousNext: 70},
+		Header: Header{Boot: "boot", ID: [8]byte{1, 2}, User: "alice", Replaced: [8]byte{6}, Previous: [8]byte{3}, PreviousNext: 70},
 		Next:   100, Slots: slots, Failed: func(err error) { t.Error(err) },
 		Earlier: []Record{
 			{Number: 12, Done: true, Status: 0xC000007F, Info: 7},
@@ -201,7 +201,7 @@ func TestLoadRemovesOtherLogs(t *testing.T) {
 	dir := cfg.Dir
 	logs := []*Log{mustCreate(t, cfg)}
 	old := *cfg
-	old.ID, old.Previous = cfg.Previous, [8]byte{}
+	old.ID, old.Replaced = cfg.Replaced, [8]byte{}
 	logs = append(logs, mustCreate(t, &old))
 	before := *cfg
 	before.ID, before.Boot = [8]byte{4}, "another"
