@@ -163,9 +163,9 @@ type replayResults struct {
 	// asked is the one of both ids by which the client has named the results, and askedNext the number there.
 	asked     [8]byte
 	askedNext int64
-	doubts       []*doubt
-	log          *writelog.Log       // or nil
-	lineage      association.Lineage // nil for a connection of an earlier process
+	doubts    []*doubt
+	log       *writelog.Log       // or nil
+	lineage   association.Lineage // nil for a connection of an earlier process
 }
 
 // replayTable keeps the results of ended connections for replayLife. Safe for concurrent use.
