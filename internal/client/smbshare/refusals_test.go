@@ -125,6 +125,9 @@ func TestLastingRefusalEndsTheSession(t *testing.T) {
 	defer f.stop(sess)
 	f.forges.Store(-1)
 	raw.Close()
+	for sess.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
 	err = sess.Await(t.Context())
 	if !errors.Is(err, ntstatus.LogonFailure) || !strings.Contains(err.Error(), "refuses another session") {
 		t.Error(err)
