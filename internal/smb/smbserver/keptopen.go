@@ -192,9 +192,9 @@ func (k *keptOpen) removeLocked(ranges []vfs.Range, q *smbwire.LockRequest) erro
 }
 
 // end removes the records of the open, which is being closed. A failed removal is repeated by the log. If the
-// close may delete the file (deletes, or the record says so), the record of the open stays without locks, and
-// late is true: the delete has to be done by the next process if this one dies before it. The caller then drops the
-// records when the open is closed.
+// close may delete the file (deletes, or the record says so), the record of the open stays without locks, as that of
+// a closed one, and late is true: if this process dies before the delete, the next one makes the close again. The caller
+// then drops the records when the open is closed.
 func (k *keptOpen) end(deletes bool) (late bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -209,6 +209,8 @@ func (k *keptOpen) end(deletes bool) (late bool, err error) {
 		for item := range locks.all() {
 			c.deleteLock(k.id, item)
 		}
+		k.record.closed = true
+		c.putRecord(k.id, &k.record)
 		if err := k.log.Apply(&c.batch); err == nil {
 			return true, nil
 		}

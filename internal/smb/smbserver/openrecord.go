@@ -20,11 +20,12 @@ type openRecord struct {
 	other    string
 	deleting bool // the close of the open makes the delete of the file pending
 	unsynced bool // the disk has failed at a sync, and the client may not know it
+	closed   bool // the close of the open has begun, and perhaps not the delete that it makes
 }
 
 // equal reports whether two records of one open are equal: only these fields change.
 func (r *openRecord) equal(o *openRecord) bool {
-	return r.file.Path == o.file.Path && r.other == o.other && r.deleting == o.deleting && r.unsynced == o.unsynced
+	return r.file.Path == o.file.Path && r.other == o.other && r.deleting == o.deleting && r.unsynced == o.unsynced && r.closed == o.closed
 }
 
 // recordVersion is the first byte of a record. Records of the version before have no app.
@@ -34,6 +35,7 @@ const recordVersion = 2
 const (
 	recordDeleting = 1 << iota
 	recordUnsynced
+	recordClosed
 )
 
 // errRecord is the error of a record that this server cannot read.
@@ -56,6 +58,9 @@ func (r *openRecord) appendTo(b []byte) []byte {
 	}
 	if r.unsynced {
 		flags |= recordUnsynced
+	}
+	if r.closed {
+		flags |= recordClosed
 	}
 	b = append(b, flags)
 	for _, s := range []string{r.user, r.domain, r.file.Share, r.file.Path, r.other, string(r.file.Identity)} {
@@ -82,10 +87,10 @@ func decodeOpenRecord(b []byte) (openRecord, error) {
 	r.action, r.file.Granted = vfs.Action(d.uint32()), vfs.Access(d.uint32())
 	r.file.ShareMode, r.file.Options = vfs.ShareMode(d.uint32()), vfs.Options(d.uint32())
 	flags := d.take(1)[0]
-	r.deleting, r.unsynced = flags&recordDeleting != 0, flags&recordUnsynced != 0
+	r.deleting, r.unsynced, r.closed = flags&recordDeleting != 0, flags&recordUnsynced != 0, flags&recordClosed != 0
 	r.user, r.domain, r.file.Share = d.text(), d.text(), d.text()
 	r.file.Path, r.other, r.file.Identity = d.text(), d.text(), []byte(d.text())
-	if d.short || len(d.b) > 0 || r.timeout < 0 || flags&^(recordDeleting|recordUnsynced) != 0 {
+	if d.short || len(d.b) > 0 || r.timeout < 0 || flags&^(recordDeleting|recordUnsynced|recordClosed) != 0 {
 		return r, errRecord
 	}
 	return r, nil

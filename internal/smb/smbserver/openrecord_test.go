@@ -13,7 +13,7 @@ import (
 // wholeRecord has a value in each field.
 var wholeRecord = openRecord{
 	client: [16]byte{1}, guid: [16]byte{2}, app: [16]byte{4}, user: "alice", domain: "HOME", timeout: time.Minute,
-	action: vfs.Created, other: "dir/g", deleting: true, unsynced: true,
+	action: vfs.Created, other: "dir/g", deleting: true, unsynced: true, closed: true,
 	file: vfs.Record{
 		Share: "data", Path: "dir/f", Identity: []byte("inode"), Granted: 3, ShareMode: 7, Options: 0x40, Key: [24]byte{3},
 	},

@@ -80,7 +80,7 @@ func (s *Server) restore() error {
 		return err
 	}
 	s.openIDs.Store(firstOpenID(saved))
-	r := restoring{srv: s, lineages: make(map[durableKey]*Lineage)}
+	r := restoring{srv: s, lineages: make(map[durableKey]*Lineage), closing: make(map[uint64]*vfs.Open)}
 	for _, o := range saved {
 		if err := r.open(o); err != nil {
 			if o.begun.IsZero() { // else the client does not know of the open
@@ -90,15 +90,12 @@ func (s *Server) restore() error {
 			if err := s.cfg.Durable.State.Drop(o.id); err != nil { // it is repeated
 				s.cfg.Logger.Error("smb: state of an open that is not restored", "open", o.id, "err", err)
 			}
-			continue
 		}
-		r.restored++
-		r.locks += len(o.locks)
 	}
 	r.finish()
 	s.lineages.restored = r.restored
 	if len(saved) > 0 || s.cfg.Durable.State.Rebooted() {
-		s.cfg.Logger.Info("smb: state restored", "opens", r.restored, "locks", r.locks, "lost", len(saved)-r.restored, "rebooted", s.cfg.Durable.State.Rebooted())
+		s.cfg.Logger.Info("smb: state restored", "opens", r.restored, "locks", r.locks, "closed", len(r.closing), "lost", len(saved)-r.restored-len(r.closing), "rebooted", s.cfg.Durable.State.Rebooted())
 	}
 	return nil
 }
@@ -121,6 +118,7 @@ type restoring struct {
 	srv             *Server
 	lineages        map[durableKey]*Lineage // by client and user
 	deleting        []*vfs.Open
+	closing         map[uint64]*vfs.Open // opens whose close had begun, by id
 	restored, locks int
 }
 
@@ -143,6 +141,13 @@ func (r *restoring) open(o *savedOpen) error {
 	if err != nil {
 		return err
 	}
+	if rec.closed {
+		r.closing[o.id] = file
+		if rec.deleting {
+			r.deleting = append(r.deleting, file)
+		}
+		return nil
+	}
 	d := &durable{key: rec.durableKey(), app: instance{rec.app, rec.user}, timeout: min(rec.timeout, t.most), id: o.id, file: file, action: rec.action}
 	d.locks.last = o.sequences
 	if err := r.keep(d, o); err != nil {
@@ -159,6 +164,8 @@ func (r *restoring) open(o *savedOpen) error {
 	if rec.deleting {
 		r.deleting = append(r.deleting, file)
 	}
+	r.restored++
+	r.locks += len(o.locks)
 	return nil
 }
 
@@ -206,15 +213,22 @@ func (r *restoring) lineage(rec *openRecord) (*Lineage, error) {
 	return l, nil
 }
 
-// finish begins the times of the lineages, and makes pending deletes pending again.
+// finish makes pending deletes pending again, closes the opens whose close had begun, and begins the times of the
+// lineages.
 func (r *restoring) finish() {
-	for _, l := range r.lineages {
-		r.srv.lineages.beginSuspended(l)
-	}
 	for _, file := range r.deleting {
 		if err := r.srv.cfg.FS.RestoreDelete(file); err != nil {
 			r.srv.cfg.Logger.Warn("smb: pending delete not restored", "share", file.Share().Name, "path", file.Path(), "err", err)
 		}
+	}
+	for id, file := range r.closing {
+		_ = file.Close() // vfs logs a failed delete
+		if err := r.srv.cfg.Durable.State.Drop(id); err != nil {
+			r.srv.cfg.Logger.Error("smb: state of a closed open", "open", id, "err", err)
+		}
+	}
+	for _, l := range r.lineages {
+		r.srv.lineages.beginSuspended(l)
 	}
 }
 

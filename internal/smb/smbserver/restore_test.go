@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbauth"
@@ -133,6 +134,14 @@ func (r *restarts) wantState(groups, records int) {
 	if st := r.log.Stats(); st.Groups != groups || st.Records != records {
 		r.t.Errorf("%d opens and %d records in the state, want %d and %d", st.Groups, st.Records, groups, records)
 	}
+}
+
+// kept returns the records of a durable open.
+func (r *restarts) kept(id [16]byte) *keptOpen {
+	t := r.server.lineages
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return &t.opens[le.Uint64(id[:])].kept
 }
 
 // sequenced is lockBody with a lock sequence.
@@ -420,19 +429,55 @@ func TestFailingStateRefusesDurableChanges(t *testing.T) {
 	}
 }
 
-// A close of an open with delete on close deletes the file with the last other open, also after a restart.
+// A close of an open with delete on close deletes the file with the last other open, also after a restart, and whether the
+// server dies before or after it removes the record of the closed open. No client gets the closed open back.
 func TestDeleteOnCloseOfAnotherOpenIsRestored(t *testing.T) {
+	for name, removed := range map[string]bool{"record removed": true, "record there": false} {
+		t.Run(name, func(t *testing.T) {
+			r, _, addr := newRestarts(t)
+			c := mount(t, addr, "data")
+			id := c.mustCreate(persistent(create{name: "f", access: 0x10003, share: 7, disposition: 3}, 1, 0))
+			first := c.mustCreate(persistent(create{name: "f", access: 0x10003, share: 7, disposition: 1, options: 0x1000}, 2, 0))
+			record := r.kept(first).record // no request changes it meanwhile
+			c.want(ntstatus.Success, cmdClose, closeBody(first, 0))
+			for start := time.Now(); r.log.Stats().Groups != 1; time.Sleep(time.Millisecond) {
+				if time.Since(start) > ioTimeout {
+					t.Fatal("the record of the closed open stays")
+				}
+			}
+			if !removed {
+				record.closed = true
+				var b changes
+				b.putRecord(le.Uint64(first[:]), &record)
+				if err := r.log.Apply(&b.batch); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, addr = r.restart()
+			r.wantState(1, 1)
+			c = c.resume(addr)
+			c.want(ntstatus.ObjectNameNotFound, cmdCreate, reclaiming(first, 2).body())
+			id = c.mustReclaim(id, 1)
+			c.want(ntstatus.Success, cmdClose, closeBody(id, 0))
+			if _, err := os.Stat(filepath.Join(r.data, "f")); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("after the close: %v", err)
+			}
+		})
+	}
+}
+
+// A file whose last open was being closed with a pending delete is deleted by the next process.
+func TestDeleteOfClosedOpenIsDoneAgain(t *testing.T) {
 	r, _, addr := newRestarts(t)
 	c := mount(t, addr, "data")
 	id := c.mustCreate(persistent(create{name: "f", access: 0x10003, share: 7, disposition: 3}, 1, 0))
-	first := c.mustCreate(persistent(create{name: "f", access: 0x10003, share: 7, disposition: 1, options: 0x1000}, 2, 0))
-	c.want(ntstatus.Success, cmdClose, closeBody(first, 0))
-	_, addr = r.restart()
-	c = c.resume(addr)
-	id = c.mustReclaim(id, 1)
-	c.want(ntstatus.Success, cmdClose, closeBody(id, 0))
+	if err := r.kept(id).change(func(rec *openRecord) { rec.deleting, rec.closed = true, true }); err != nil {
+		t.Fatal(err)
+	}
+	r.restart()
+	r.wantState(0, 0)
 	if _, err := os.Stat(filepath.Join(r.data, "f")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("after the close: %v", err)
+		t.Errorf("after the restart: %v", err)
 	}
 }
 
