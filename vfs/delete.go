@@ -44,8 +44,8 @@ func (o *Open) breakHandles() error {
 	return err
 }
 
-// DeletePending reports whether a delete of the file is pending.
-func (o *Open) DeletePending() bool { return o.fs.table.deletePending(o.nodeID) }
+// Deleting reports whether a delete of the file is pending, or becomes pending by a close that has begun.
+func (o *Open) Deleting() bool { return o.fs.table.deleting(o.nodeID) }
 
 // setDeletePending checks the rules for the delete, and makes it pending.
 func (o *Open) setDeletePending() error {

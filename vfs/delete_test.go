@@ -68,8 +68,16 @@ func TestDeleteOnCloseBelongsToOneOpen(t *testing.T) {
 		t.Error("pending before its close")
 	}
 	b := s.mustOpen("file")
+	if b.Deleting() {
+		t.Error("the delete is to come before the close begins")
+	}
+	a.OnRevoke(func() {
+		if deletePending(t, b) || !b.Deleting() {
+			t.Error("when the close has begun, the delete is not to come")
+		}
+	})
 	closed(t, a)
-	if !deletePending(t, b) || !s.exists("file") {
+	if !b.Deleting() || !deletePending(t, b) || !s.exists("file") {
 		t.Error("not pending after its close")
 	}
 	_, err := s.open("file")

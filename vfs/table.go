@@ -37,6 +37,8 @@ type tableEntry struct {
 	// deleteOnClose is the option DeleteOnClose, until it is cleared. It is read without the lock before
 	// another goroutine knows the open.
 	deleteOnClose bool
+	// deletes reports that the open is being closed, and is counted in node.deleting.
+	deletes bool
 }
 
 // endReturnLocked ends the part of the open in the grace period of its file.
@@ -60,6 +62,8 @@ type node struct {
 	// returning counts the restored opens that their clients have not taken over. While there are
 	// any, the file is in its grace period.
 	returning int
+	// deleting counts the opens with the option DeleteOnClose that are being closed.
+	deleting int
 	// deletion is the name that is removed with the last open, or nil.
 	deletion *deletion
 }
@@ -213,6 +217,9 @@ func (t *table) unregister(o *Open) *deletion {
 	delete(t.byKey, o.key)
 	t.disownLocked(o)
 	o.caching.leave(o)
+	if o.entry.deletes {
+		n.deleting--
+	}
 	if o.entry.deleteOnClose {
 		_ = t.setDeletionLocked(o) // while another name of the file is being deleted, this one stays
 	}
@@ -290,6 +297,14 @@ func (t *table) deletePending(id NodeID) bool {
 	return n != nil && n.deletion != nil
 }
 
+// deleting reports whether a delete of the file id is pending, or becomes pending by a close that has begun.
+func (t *table) deleting(id NodeID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := t.nodes[id]
+	return n != nil && (n.deletion != nil || n.deleting > 0)
+}
+
 // beginClose removes the resume key of o and refuses new references. It reports whether it was the
 // first call for o.
 func (t *table) beginClose(o *Open) bool {
@@ -299,6 +314,10 @@ func (t *table) beginClose(o *Open) bool {
 		return false
 	}
 	o.entry.closing = true
+	if o.entry.deleteOnClose {
+		o.entry.deletes = true
+		o.entry.node.deleting++
+	}
 	delete(t.byKey, o.key)
 	o.refs.refuse()
 	return true

@@ -54,7 +54,7 @@ func (k *keptFiles) update(f *vfs.Open, r *openRecord) {
 	k.mu.Lock()
 	by := k.present[f.Node()]
 	k.mu.Unlock()
-	r.file.Path, r.deleting = f.Path(), f.DeletePending() // after the look-up: a change that has ended is in them
+	r.file.Path, r.deleting = f.Path(), f.Deleting() // after the look-up: a change that has ended is in them
 	if by != nil {
 		by(r)
 	}
@@ -160,7 +160,7 @@ func (k *keptFiles) setDeleting(f *vfs.Open, on bool) error {
 		return f.SetDeleteOnClose(on)
 	}
 	defer end()
-	before := f.DeletePending()
+	before := f.Deleting()
 	err := k.during(f, func(r *openRecord) { r.deleting = on }, func() error { return f.SetDeleteOnClose(on) })
 	if err != nil {
 		if e := k.change(f, func(r *openRecord) { r.deleting = before }); e != nil {

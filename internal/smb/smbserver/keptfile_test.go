@@ -1,7 +1,10 @@
 package smbserver
 
 import (
+	"errors"
+	"io/fs"
 	"net"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -175,4 +178,29 @@ func TestOpenDuringRenameIsRestored(t *testing.T) {
 	_, addr = r.start()
 	c = c.resume(addr)
 	c.mustReclaim([16]byte(got.body[64:80]), 1)
+}
+
+// The record of an open that is written while a close makes the delete of its file pending has the delete too.
+func TestOpenDuringDeleteOnCloseIsRestored(t *testing.T) {
+	r, s, addr := newRestarts(t)
+	c, other := mount(t, addr, "data"), as(t, addr, "bob")
+	whole := create{name: "f", access: 0x10003, share: 7, disposition: 3}
+	doc := whole
+	doc.options = 0x1000
+	first := other.mustCreate(persistent(doc, 2, 0))
+	var id [16]byte
+	s.lineages.mu.Lock()
+	file := s.lineages.opens[le.Uint64(first[:])].file
+	s.lineages.mu.Unlock()
+	file.OnRevoke(func() { id = c.mustCreate(persistent(whole, 1, 0)) }) // runs after the other records are written
+	other.want(ntstatus.Success, cmdClose, closeBody(first, 0))
+	if !r.kept(id).record.deleting {
+		t.Error("the record of the open has no delete")
+	}
+	_, addr = r.restart()
+	c = c.resume(addr)
+	c.want(ntstatus.Success, cmdClose, closeBody(c.mustReclaim(id, 1), 0))
+	if _, err := os.Stat(filepath.Join(r.data, "f")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after the close: %v", err)
+	}
 }
