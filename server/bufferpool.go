@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"lwio/internal/account"
+	"lwio/internal/buddy"
 	"lwio/rdma"
-	"lwio/server/internal/buddy"
 	"lwio/vfs"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"lwio/server/internal/buddy"
+	"lwio/internal/buddy"
 	"lwio/vfs"
 )
 

@@ -41,7 +41,8 @@ type app struct {
 	timeout      time.Duration
 	verbose      bool
 
-	instance string // Config.AppInstance of clients
+	instance  string        // Config.AppInstance of clients
+	reconnect time.Duration // Config.ReconnectTimeout of clients
 }
 
 // usageError is a mistake on the command line; it ends the command with exitUsage.
@@ -165,7 +166,7 @@ lwio://USER:PASSWORD@HOST:PORT of ~/.config/lwio/credentials instead. These file
 	root.AddCommand(
 		a.serveCommand(), a.lsCommand(), a.catCommand(), a.cpCommand(), a.statCommand(),
 		a.rmCommand(), a.mkdirCommand(), a.mvCommand(), a.providersCommand(), a.doctorCommand(), a.benchCommand(),
-		a.proxyCommand(), a.userCommand(), a.demoCommand(), a.versionCommand(),
+		a.proxyCommand(), a.nbdCommand(), a.userCommand(), a.demoCommand(), a.versionCommand(),
 	)
 	return root
 }
@@ -284,6 +285,8 @@ func (a *app) clientConfig(id identity) *lwio.Config {
 		AllowMD5:    a.allowMD5,
 		Timeout:     a.timeout,
 		AppInstance: a.instance,
+
+		ReconnectTimeout: a.reconnect,
 	}
 }
 

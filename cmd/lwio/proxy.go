@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -95,13 +96,25 @@ type proxyAddress struct{ scheme, address string }
 
 // parseProxyAddress reads the value of a flag.
 func parseProxyAddress(flag, text string) (proxyAddress, error) {
+	if text == "" {
+		return proxyAddress{}, usagef("proxy needs %s", flag)
+	}
+	return parseAddress(flag, text, "tcp", "rsock", "unix")
+}
+
+// parseAddress reads the value of a flag, an address with one of the schemes.
+func parseAddress(flag, text string, schemes ...string) (proxyAddress, error) {
 	scheme, address, ok := strings.Cut(text, "://")
 	a := proxyAddress{strings.ToLower(scheme), address}
 	switch {
-	case text == "":
-		return a, usagef("proxy needs %s", flag)
-	case !ok || a.scheme != "tcp" && a.scheme != "rsock" && a.scheme != "unix":
-		return a, usagef("%s %s: not tcp://HOST:PORT, rsock://HOST:PORT or unix:///PATH", flag, text)
+	case !ok || !slices.Contains(schemes, a.scheme):
+		forms := map[string]string{"tcp": "tcp://HOST:PORT", "rsock": "rsock://HOST:PORT", "unix": "unix:///PATH"}
+		var all []string
+		for _, s := range schemes {
+			all = append(all, forms[s])
+		}
+		last := len(all) - 1
+		return a, usagef("%s %s: not %s or %s", flag, text, strings.Join(all[:last], ", "), all[last])
 	case a.scheme == "unix":
 		if address == "" {
 			return a, usagef("%s %s: there is no path", flag, text)

@@ -15,3 +15,10 @@ var umask = sync.OnceValue(func() fs.FileMode {
 	syscall.Umask(m)
 	return fs.FileMode(m)
 })
+
+// withUmask calls do while all files of the process are created without the permissions of mask.
+func withUmask(mask fs.FileMode, do func()) {
+	old := syscall.Umask(int(mask))
+	defer syscall.Umask(old)
+	do()
+}
