@@ -23,6 +23,7 @@ func TestCommentsOfAliasesListAllMembers(t *testing.T) {
 	}{
 		{"batch.go", "Completion", reflect.TypeFor[lwio.Completion](), nil},
 		{"errors.go", "Error", reflect.TypeFor[lwio.Error](), ofErrors},
+		{"fileinfo.go", "Space", reflect.TypeFor[lwio.Space](), nil},
 		{"stats.go", "Histogram", reflect.TypeFor[lwio.Histogram](), nil},
 	} {
 		t.Run(alias.name, func(t *testing.T) {

@@ -138,6 +138,9 @@ func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return infoOf(c.c.Stat(ctx, name))
 }
 
+// Space asks the server for the size of the file system of the share.
+func (c *Client) Space(ctx context.Context) (Space, error) { return c.c.Space(ctx) }
+
 // ReadDir lists a directory, sorted by name. With an error it returns the entries that it could
 // read, like os.ReadDir.
 //

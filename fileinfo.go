@@ -21,6 +21,14 @@ type SMBInfo struct {
 	Created, Accessed, Changed time.Time
 }
 
+// Space is the size of a file system, in bytes. It has:
+//
+//   - Total, all of it.
+//   - Free, the free part.
+//   - Available, the free part that the user may take.
+//   - BlockSize, the unit of allocation.
+type Space = smbshare.Space
+
 // fileInfo is an fs.FileInfo and fs.DirEntry with an *SMBInfo.
 type fileInfo struct{ *smbshare.FileInfo }
 

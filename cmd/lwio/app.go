@@ -165,7 +165,7 @@ lwio://USER:PASSWORD@HOST:PORT of ~/.config/lwio/credentials instead. These file
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
 		a.serveCommand(), a.lsCommand(), a.catCommand(), a.cpCommand(), a.statCommand(),
-		a.rmCommand(), a.mkdirCommand(), a.mvCommand(), a.providersCommand(), a.doctorCommand(), a.benchCommand(),
+		a.rmCommand(), a.mkdirCommand(), a.mvCommand(), a.mountCommand(), a.providersCommand(), a.doctorCommand(), a.benchCommand(),
 		a.proxyCommand(), a.nbdCommand(), a.userCommand(), a.demoCommand(), a.versionCommand(),
 	)
 	return root

@@ -175,6 +175,15 @@ func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	return smbshare.InfoOf(clean, e), nil
 }
 
+// Space asks the server for the size of the file system of the share.
+func (c *Client) Space(ctx context.Context) (s smbshare.Space, err error) {
+	_, err = c.named(ctx, "", func(ctx context.Context, _ string) (err error) {
+		s, err = c.sess.Space(ctx)
+		return err
+	})
+	return s, base.Wrap("space", "", err)
+}
+
 // named checks a name and calls do with it and a deadline.
 func (c *Client) named(ctx context.Context, name string, do func(ctx context.Context, clean string) error) (string, error) {
 	clean, err := smbwire.CleanPath(name)

@@ -205,6 +205,8 @@ func (s *fakeSession) Stat(ctx context.Context, name string) (e smbshare.Entry, 
 	return e, err
 }
 
+func (s *fakeSession) Space(context.Context) (smbshare.Space, error) { return smbshare.Space{}, nil }
+
 func (s *fakeSession) Mkdir(ctx context.Context, name string) error {
 	return s.with(ctx, name, smbshare.DispositionCreate, smbshare.OptionDirectory, func(smbshare.Handle) error { return nil })
 }

@@ -254,6 +254,15 @@ func (s *session) ReadHead(ctx context.Context, name string, p []byte) (n int, e
 	return n, e, err
 }
 
+func (s *session) Space(ctx context.Context) (sp Space, err error) {
+	ask := func(l *link) (err error) {
+		sp, err = l.tree.Space(ctx)
+		return err
+	}
+	err = available(ctx, func() error { return s.try(ctx, true, ask) })
+	return sp, err
+}
+
 func (s *session) MaxSmall() int { return s.newest().tree.MaxSmall() }
 
 // change does a change of names. Its outcome is unknown if the response was lost.

@@ -22,7 +22,7 @@ import (
 type Session interface {
 	// Open opens or creates a file or directory of the share.
 	Open(ctx context.Context, req OpenRequest) (Handle, error)
-	// Stat, ReadHead, Mkdir, Remove and Rename take one round trip. Rename
+	// Stat, ReadHead, Space, Mkdir, Remove and Rename take one round trip. Rename
 	// replaces a file that is in the way.
 	Stat(ctx context.Context, name string) (Entry, error)
 	// ReadHead reads the first bytes of a file into p, at most MaxSmall. It returns how many there are,
@@ -30,6 +30,8 @@ type Session interface {
 	ReadHead(ctx context.Context, name string, p []byte) (int, Entry, error)
 	// MaxSmall is the most bytes that ReadHead and OpenRequest.Data transfer.
 	MaxSmall() int
+	// Space describes the file system of the share.
+	Space(ctx context.Context) (Space, error)
 	Mkdir(ctx context.Context, name string) error
 	Remove(ctx context.Context, name string) error
 	Rename(ctx context.Context, from, to string) error
@@ -48,6 +50,9 @@ type Session interface {
 
 // OpenRequest is an SMB CREATE.
 type OpenRequest = smbclient.CreateRequest
+
+// Space is the size of a file system, in bytes. It is exported as lwio.Space.
+type Space = smbclient.Space
 
 // Entry describes a file or directory as SMB does. Name is its last element, "" where the
 // server does not give it.

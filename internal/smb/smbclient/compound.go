@@ -112,6 +112,23 @@ func (t *Tree) readStep(id smbwire.FileID, p []byte, n *int) step {
 	}
 }
 
+// volumeStep stores a class of information about the file system of a file, of at most room bytes, in info.
+func (t *Tree) volumeStep(id smbwire.FileID, class smbwire.FSClass, room int, info *[]byte) step {
+	return step{
+		request: request{command: smbwire.CommandQueryInfo, treeID: t.id, payload: room, body: &smbwire.QueryInfoRequest{
+			InfoType: smbwire.InfoFileSystem, Class: uint8(class), OutputBufferLength: uint32(room), FileID: id,
+		}},
+		done: func(r *response) error {
+			resp, err := smbwire.DecodeBufferResponse(r.body())
+			if err != nil || len(resp.Data) > room {
+				return fmt.Errorf("%w: %d bytes of information, %w", ErrProtocol, len(resp.Data), cause(err))
+			}
+			*info = slices.Clone(resp.Data)
+			return nil
+		},
+	}
+}
+
 // closeStep closes a file.
 func (t *Tree) closeStep(id smbwire.FileID) step {
 	return step{request: request{command: smbwire.CommandClose, treeID: t.id, body: &smbwire.CloseRequest{FileID: id}}}

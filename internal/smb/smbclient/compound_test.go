@@ -93,6 +93,43 @@ func TestReadHeadTakesDataOfResponses(t *testing.T) {
 	}
 }
 
+// Space takes the numbers of a server, unless they cannot be those of a file system.
+func TestSpaceChecksNumbers(t *testing.T) {
+	full := func(total, available, free uint64, sectors, size uint32) func(f *fake, h smbwire.Header) {
+		i := smbwire.FSFullSizeInfo{TotalUnits: total, CallerAvailableUnits: available, ActualAvailableUnits: free, SectorsPerUnit: sectors, BytesPerSector: size}
+		return with(ntstatus.Success, &smbwire.BufferResponse{Data: i.AppendTo(nil)})
+	}
+	for name, test := range map[string]struct {
+		by   func(f *fake, h smbwire.Header)
+		want Space
+		err  error
+	}{
+		"whole":         {by: full(100, 20, 30, 8, 512), want: Space{Total: 409600, Free: 122880, Available: 81920, BlockSize: 4096}},
+		"the most":      {by: full(1<<51-1, 0, 0, 8, 512), want: Space{Total: 1<<63 - 4096, BlockSize: 4096}},
+		"too many":      {by: full(1<<51, 0, 0, 8, 512), err: ErrProtocol},
+		"more free":     {by: full(1, 0, 1<<63, 8, 512), err: ErrProtocol},
+		"no unit":       {by: full(1, 1, 1, 0, 512), err: ErrProtocol},
+		"a large unit":  {by: full(0, 0, 0, 1<<32-1, 1<<32-1), err: ErrProtocol},
+		"short":         {by: with(ntstatus.Success, &smbwire.BufferResponse{Data: make([]byte, 31)}), err: ErrProtocol},
+		"long":          {by: with(ntstatus.Success, &smbwire.BufferResponse{Data: make([]byte, 33)}), err: ErrProtocol},
+		"refused":       {by: refusal(ntstatus.AccessDenied), err: fs.ErrPermission},
+		"of a question": {by: with(ntstatus.Success, smbwire.Empty{}), err: ErrProtocol},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, tree := fakeMount(t, replies(served{smbwire.CommandQueryInfo: test.by}), nil)
+			if got, err := tree.Space(t.Context()); got != test.want || !errors.Is(err, test.err) {
+				t.Errorf("%+v, %v; want %+v, %v", got, err, test.want, test.err)
+			}
+			if err := tree.s.conn.run(t.Context(), request{command: smbwire.CommandEcho, body: smbwire.Empty{}}); err != nil {
+				t.Fatal(err)
+			}
+			if got := commands(f); !slices.Equal(got, []smbwire.Command{smbwire.CommandCreate, smbwire.CommandQueryInfo, smbwire.CommandClose}) {
+				t.Errorf("requests: %v", got)
+			}
+		})
+	}
+}
+
 // commands lists the requests on files so far.
 func commands(f *fake) (list []smbwire.Command) {
 	for _, h := range f.requests() {

@@ -53,6 +53,9 @@ func FuzzAnswers(f *testing.F) {
 		message(1, smbwire.CommandQueryDirectory, ntstatus.NoMoreFiles, 0, &smbwire.ErrorResponse{}))
 	seed(5, message(0, smbwire.CommandQueryInfo, 0, 0, &smbwire.BufferResponse{Data: (&smbwire.AllInfo{}).AppendTo(nil)}))
 	seed(6, message(0, smbwire.CommandCreate, 0, 0, &created), message(1, smbwire.CommandClose, ntstatus.AccessDenied, 0, &smbwire.ErrorResponse{}))
+	volume := smbwire.FSFullSizeInfo{TotalUnits: 2, SectorsPerUnit: 8, BytesPerSector: 512}
+	seed(7, message(0, smbwire.CommandCreate, 0, 0, &created), message(1, smbwire.CommandQueryInfo, 0, 0, &smbwire.BufferResponse{Data: volume.AppendTo(nil)}),
+		message(2, smbwire.CommandClose, 0, 0, &smbwire.CloseResponse{}))
 	f.Fuzz(func(t *testing.T, op byte, answers []byte) {
 		client, server := net.Pipe()
 		s := bare(t, client)
@@ -79,7 +82,7 @@ func doOne(t *testing.T, s *Session, op byte) {
 	ctx := t.Context()
 	tree := &Tree{s: s, id: 1}
 	file := &File{t: tree}
-	switch op % 7 {
+	switch op % 8 {
 	case 0:
 		_, _ = s.TreeConnect(ctx, "t")
 	case 1:
@@ -106,6 +109,10 @@ func doOne(t *testing.T, s *Session, op byte) {
 		_, _ = file.Stat(ctx)
 	case 6:
 		_, _ = tree.Stat(ctx, "f")
+	case 7:
+		if sp, err := tree.Space(ctx); err == nil && (sp.BlockSize < 1 || min(sp.Total, sp.Free, sp.Available) < 0) {
+			t.Errorf("%+v", sp)
+		}
 	}
 }
 

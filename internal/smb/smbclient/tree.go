@@ -3,6 +3,8 @@ package smbclient
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
@@ -276,6 +278,51 @@ func (t *Tree) ReadHead(ctx context.Context, name string, p []byte) (int, FileIn
 		return first, err
 	})
 	return n, f.info, timely(err)
+}
+
+// Space is the size of a file system, in bytes: all of it, the free part, the part of that which the user may take, and
+// the unit of allocation, which is above 0.
+type Space struct {
+	Total, Free, Available, BlockSize int64
+}
+
+// Space asks for the size of the file system of the share, in one round trip.
+//
+// Errors: as Create.
+//
+// Source: [MS-FSCC 2.5.4]
+func (t *Tree) Space(ctx context.Context) (Space, error) {
+	q := &CreateRequest{Access: accessReadAttributes | accessSynchronize, Share: shareAll, Disposition: dispositionOpen, Options: optionDirectory}
+	w, err := q.wire(t)
+	if err != nil {
+		return Space{}, err
+	}
+	const room = 32
+	var f File
+	var info []byte
+	steps := []step{t.createStep(q, w, &f), t.volumeStep(smbwire.RelatedFileID, smbwire.ClassFSFullSize, room, &info), t.closeStep(smbwire.RelatedFileID)}
+	err = t.s.conn.renewing(ctx, func() (*pending, error) {
+		first, _, err := t.s.conn.exchangeAll(ctx, steps)
+		return first, err
+	})
+	if err != nil {
+		return Space{}, timely(err)
+	}
+	i, err := smbwire.DecodeFSFullSizeInfo(info)
+	if err != nil {
+		return Space{}, fmt.Errorf("%w: %w", ErrProtocol, err)
+	}
+	return spaceOf(&i)
+}
+
+// spaceOf checks the numbers of a server: each product is an int64.
+func spaceOf(i *smbwire.FSFullSizeInfo) (Space, error) {
+	unit := uint64(i.SectorsPerUnit) * uint64(i.BytesPerSector)
+	if unit == 0 || max(unit, i.TotalUnits, i.ActualAvailableUnits, i.CallerAvailableUnits) > math.MaxInt64/unit {
+		return Space{}, fmt.Errorf("%w: the size of the file system: %w", ErrProtocol, smbwire.ErrValue)
+	}
+	size := func(units uint64) int64 { return int64(units * unit) }
+	return Space{size(i.TotalUnits), size(i.ActualAvailableUnits), size(i.CallerAvailableUnits), int64(unit)}, nil
 }
 
 // Values of the CREATE requests of this package.

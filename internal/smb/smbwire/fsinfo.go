@@ -96,6 +96,14 @@ func (i *FSFullSizeInfo) AppendTo(b []byte) []byte {
 	return le.AppendUint32(b, i.BytesPerSector)
 }
 
+// DecodeFSFullSizeInfo decodes the information, and ignores bytes behind it.
+func DecodeFSFullSizeInfo(b []byte) (FSFullSizeInfo, error) {
+	if err := checkSize("full size information", b, fsFullSizeSize); err != nil {
+		return FSFullSizeInfo{}, err
+	}
+	return FSFullSizeInfo{le.Uint64(b), le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint32(b[24:]), le.Uint32(b[28:])}, nil
+}
+
 // FSDeviceInfo is the form of ClassFSDevice.
 //
 // Source: [MS-FSCC 2.5.10]

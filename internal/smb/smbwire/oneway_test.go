@@ -182,14 +182,6 @@ func DecodeFSSizeInfo(b []byte) (FSSizeInfo, error) {
 	return FSSizeInfo{le.Uint64(b), le.Uint64(b[8:]), le.Uint32(b[16:]), le.Uint32(b[20:])}, nil
 }
 
-// DecodeFSFullSizeInfo decodes the information.
-func DecodeFSFullSizeInfo(b []byte) (FSFullSizeInfo, error) {
-	if err := checkSize("full size information", b, fsFullSizeSize); err != nil {
-		return FSFullSizeInfo{}, err
-	}
-	return FSFullSizeInfo{le.Uint64(b), le.Uint64(b[8:]), le.Uint64(b[16:]), le.Uint32(b[24:]), le.Uint32(b[28:])}, nil
-}
-
 // DecodeFSDeviceInfo decodes the information.
 func DecodeFSDeviceInfo(b []byte) (FSDeviceInfo, error) {
 	if err := checkSize("device information", b, fsDeviceSize); err != nil {

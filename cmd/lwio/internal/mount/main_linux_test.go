@@ -1,0 +1,9 @@
+package mount
+
+import (
+	"testing"
+
+	"lwio/internal/test/leakcheck"
+)
+
+func TestMain(m *testing.M) { leakcheck.Main(m) }
