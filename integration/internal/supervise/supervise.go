@@ -225,18 +225,26 @@ func (s *Server) URL(provider string) string {
 	return u.String()
 }
 
+// Stop ends the process in an orderly way, if there is one. Start may start it again.
+//
+// Errors: the exit status of the process, if it is not 0.
+func (s *Server) Stop() error {
+	if s.cmd == nil {
+		return nil
+	}
+	err := s.cmd.Process.Signal(os.Interrupt)
+	kill := time.AfterFunc(stopTime, func() { _ = s.cmd.Process.Kill() })
+	defer kill.Stop()
+	err = errors.Join(err, <-s.end)
+	s.cmd = nil
+	return err
+}
+
 // Close ends the process in an orderly way, if there is one, and releases the port and the password.
 //
 // Errors: the exit status of the process, if it is not 0.
 func (s *Server) Close() error {
-	var err error
-	if s.cmd != nil {
-		err = s.cmd.Process.Signal(os.Interrupt)
-		timer := time.AfterFunc(stopTime, func() { _ = s.cmd.Process.Kill() })
-		err = errors.Join(err, <-s.end)
-		timer.Stop()
-		s.cmd = nil
-	}
+	err := s.Stop()
 	s.hold.Close()
 	return errors.Join(err, os.RemoveAll(s.state))
 }

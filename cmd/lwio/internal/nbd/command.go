@@ -2,6 +2,7 @@ package nbd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"lwio/cmd/lwio/internal/nbd/nbdwire"
@@ -64,7 +65,7 @@ func (t *transmission) command(ctx context.Context, r nbdwire.Request) (err erro
 	case nbdwire.CmdWriteZeroes:
 		err = t.export.zero(ctx, r)
 	}
-	if err != nil {
+	if err != nil && !errors.As(err, new(refusal)) {
 		t.log.Warn("nbd: request failed", "command", r.Command, "offset", r.Offset, "length", r.Length, "err", err)
 	}
 	return err
