@@ -75,20 +75,17 @@ func auditLogger(w io.Writer, rest slog.Handler) *slog.Logger {
 }
 
 // serveLogger returns the logger of a server. audit is the file of the audit log; "" is no audit log,
-// and "-" the standard error.
-func (a *app) serveLogger(ctx context.Context, audit string) (*slog.Logger, *auditFile, error) {
+// and "-" the standard error. The caller opens the file with reopen before the first line of the audit log.
+func (a *app) serveLogger(ctx context.Context, audit string) (*slog.Logger, *auditFile) {
 	log := a.logger(ctx)
 	switch audit {
 	case "":
-		return auditLogger(nil, log.Handler()), nil, nil
+		return auditLogger(nil, log.Handler()), nil
 	case "-":
-		return auditLogger(a.stderr, log.Handler()), nil, nil
+		return auditLogger(a.stderr, log.Handler()), nil
 	}
-	f, err := openAudit(audit, log)
-	if err != nil {
-		return nil, nil, err
-	}
-	return auditLogger(f, log.Handler()), f, nil
+	f := &auditFile{name: audit, log: log}
+	return auditLogger(f, log.Handler()), f
 }
 
 // auditFile is the file of the audit log, with mode 0600. It is only appended to. Safe for concurrent
@@ -102,14 +99,8 @@ type auditFile struct {
 	f  *os.File
 }
 
-// openAudit opens the file of an audit log, or makes it.
-func openAudit(name string, log *slog.Logger) (*auditFile, error) {
-	a := &auditFile{name: name, log: log}
-	return a, a.reopen()
-}
-
-// reopen opens the file of the name again, after another program has renamed the old one. After an
-// error the old file stays in use.
+// reopen opens the file of the name, or makes it: at first, and again after another program has renamed the old
+// one. After an error the old file stays in use.
 func (a *auditFile) reopen() error {
 	f, err := os.OpenFile(a.name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {

@@ -117,12 +117,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions, args []string, configu
 	if s.config, err = s.o.serverConfig(a.providersOn(&s.sockets)); err != nil {
 		return err
 	}
-	if s.log, s.audit, err = a.serveLogger(context.WithoutCancel(ctx), s.o.audit); err != nil { // also after the end of ctx
-		return err
-	}
-	if s.audit != nil {
-		defer func() { err = errors.Join(err, s.audit.close()) }()
-	}
+	s.log, s.audit = a.serveLogger(context.WithoutCancel(ctx), s.o.audit) // also after the end of ctx
 	if s.service, err = a.served(*s.o, args, &s.sockets, s.log); err != nil {
 		return err
 	}
@@ -130,9 +125,15 @@ func (a *app) serve(ctx context.Context, o *serveOptions, args []string, configu
 	if err == nil {
 		err = served.checkApart(s.o.ownFiles(a.passwordFile))
 	}
+	if err == nil && s.audit != nil {
+		err = s.audit.reopen()
+	}
 	if err != nil {
 		closeShares(s.service.shares)
 		return err
+	}
+	if s.audit != nil {
+		defer func() { err = errors.Join(err, s.audit.close()) }()
 	}
 	if s.service.reload != nil {
 		s.service.reload.roots = served
