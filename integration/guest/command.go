@@ -75,6 +75,9 @@ func (c *Command) Output() string {
 	return c.output.String()
 }
 
+// Ended is closed at the end of the command.
+func (c *Command) Ended() <-chan struct{} { return c.ended }
+
 // Wait waits for the end of the command and returns its output.
 //
 // Errors: the exit status of the command; the end of ctx, which kills the command.

@@ -24,6 +24,9 @@ const (
 	Host = "10.0.2.2"
 )
 
+// Files is the directory of the guest with the programs agent and lwio.
+const Files = "/guest/files"
+
 // bootTime bounds the start of the guest. On an idle machine the start takes some 5 s.
 const bootTime = 5 * time.Minute
 
@@ -86,10 +89,14 @@ func (g *Guest) start(ctx context.Context, log io.Writer, ports []int) (err erro
 		return err
 	}
 	files := filepath.Join(g.scratch, "files")
-	build := exec.CommandContext(ctx, "go", "build", "-o", filepath.Join(files, "agent"), "./agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("guest: build the agent: %w: %s", err, out)
+	for _, program := range []struct{ name, module, path string }{
+		{"agent", ".", "./agent"}, {"lwio", "../..", "./cmd/lwio"},
+	} {
+		build := exec.CommandContext(ctx, "go", "build", "-C", program.module, "-ldflags", "-s -w", "-o", filepath.Join(files, program.name), program.path)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("guest: build %s: %w: %s", program.name, err, out)
+		}
 	}
 	if g.listener, err = net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}); err != nil {
 		return err

@@ -5,6 +5,7 @@
 //	agent client ADDR:PORT crc|plain SIZE...      pings a server
 //	agent server ADDR:PORT crc|plain CLIENTS      serves that many clients
 //	agent lock FILE OFFSET LENGTH                 locks bytes of a file until it is killed
+//	agent stay URL FILE STOP                      works on a file of a share until the local file STOP exists
 package main
 
 import (
@@ -44,6 +45,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	if args[0] == "lock" && len(args) == 4 {
 		return lock(ctx, args[1], args[2], args[3])
+	}
+	if args[0] == "stay" && len(args) == 4 {
+		return stay(ctx, args[1], args[2], args[3])
 	}
 	if len(args) < 4 || args[2] != "crc" && args[2] != "plain" {
 		return errors.New("usage")
