@@ -11,6 +11,7 @@ import (
 
 	"lwio/internal/smb/smbserver"
 	"lwio/internal/statefile"
+	"lwio/internal/writelog"
 	"lwio/server/internal/association"
 )
 
@@ -206,16 +207,21 @@ func (s *Server) Close() error {
 	return errors.Join(s.smb.Close(), s.closeState())
 }
 
-// restoreWrites loads the writes of an earlier process, and has the writes of this one kept. Precondition: the opens are
+// restoreWrites loads the writes of an earlier process, and has the writes of this one kept. Without durable opens it removes the
+// former. Precondition: the opens are
 // restored, and there are no others.
 func (s *Server) restoreWrites() {
-	if s.state == nil || s.cfg.DurableTimeout < 0 {
+	if s.state == nil {
 		return
 	}
 	log := s.cfg.Logger
-	w := &writeRecords{dir: s.cfg.StateDir, boot: s.state.BootID(), failed: func(err error) {
-		log.Error("lwio: writes in flight are uncertain after a restart", "err", err)
-	}}
+	if s.cfg.DurableTimeout < 0 {
+		if err := writelog.Discard(s.cfg.StateDir); err != nil {
+			log.Error("lwio: the state has files of an earlier process", "err", err)
+		}
+		return
+	}
+	w := &writeRecords{dir: s.cfg.StateDir, boot: s.state.BootID(), logger: log}
 	if results, doubts := s.engine.replay.load(w, s.cfg.FS, time.Now()); results+doubts > 0 {
 		log.Info("lwio: writes restored", "results", results, "in_doubt", doubts)
 	}
@@ -276,5 +282,8 @@ func (s *Server) durableStats(smb *smbserver.Stats) DurableStats {
 		st.StateRecords, st.StateBytes, st.StateFailing = state.Records, state.FileBytes, state.Failure != nil || smb.StateFailing
 	}
 	st.StateFailing = st.StateFailing || s.broken
+	if w := s.engine.records; w != nil {
+		st.WriteLogFailing = w.failing.Load()
+	}
 	return st
 }

@@ -64,6 +64,9 @@ type DurableStats struct {
 	StateRecords int
 	StateBytes   int64
 	StateFailing bool
+	// WriteLogFailing: the log of the writes of an RDMA connection could not be made, written or read, and none could be made
+	// since. The writes in flight of that connection are uncertain after a restart.
+	WriteLogFailing bool
 }
 
 // RDMAStats is the part of Stats about RDMA connections.

@@ -2,9 +2,11 @@ package server
 
 import (
 	"errors"
+	"log/slog"
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"lwio/internal/ntstatus"
@@ -18,7 +20,14 @@ import (
 // Source: [OP-112]
 type writeRecords struct {
 	dir, boot string
-	failed    func(error) // logs an error
+	logger    *slog.Logger
+	failing   atomic.Bool // since the last log that could be made, one could not be made, written or read
+}
+
+// failed notes and logs a failure: some writes are uncertain after a restart.
+func (w *writeRecords) failed(err error) {
+	w.failing.Store(true)
+	w.logger.Error("lwio: writes in flight are uncertain after a restart", "err", err)
 }
 
 // nextStep bounds the distance from the number of the next message in a log to the right one. The low 16 bits of the right one,
@@ -162,6 +171,7 @@ func (c *conn) openLog() {
 		w.failed(err)
 		return
 	}
+	w.failing.Store(false)
 	r.mark = r.first + nextStep
 	for _, d := range r.doubts {
 		d.onlyInLast()
@@ -172,7 +182,7 @@ func (c *conn) openLog() {
 	}
 }
 
-// check logs an error.
+// check notes and logs an error.
 func (w *writeRecords) check(err error) {
 	if err != nil {
 		w.failed(err)

@@ -269,3 +269,44 @@ func testWriteInDoubtAfterDeath(t *testing.T, on string) {
 		})
 	}
 }
+
+// A log of writes that cannot be made shows in Stats until one can be made.
+//
+// Source: [OP-112]
+func TestFailingWriteLogShowsInStats(t *testing.T) {
+	onEach(t, func(t *testing.T, on string) {
+		state := filepath.Join(t.TempDir(), "state")
+		s := newSurvivor(t, on, Config{StateDir: state})
+		if s.s.Stats().WriteLogFailing {
+			t.Error("the first log failed")
+		}
+		for i, failing := range []bool{true, false} {
+			from, to := state, state+"-away"
+			if !failing {
+				from, to = to, from
+			}
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+			s.attach(s.negotiate([16]byte{byte(2 + i)}))
+			eventually(t, "the log counts", func() bool { return s.s.Stats().WriteLogFailing == failing })
+		}
+	})
+}
+
+// A server without durable opens removes the logs of writes of an earlier process.
+func TestWriteLogsEndWithDurableOpens(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	if err := os.Mkdir(state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"writes.0102030405060708", "writes.0102030405060708.new"} {
+		if err := os.WriteFile(filepath.Join(state, name), []byte("log"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	newServer(t, t.Context(), Config{StateDir: state, DurableTimeout: -1, Lookup: Users{}.Lookup}, t.TempDir())
+	if left := logs(t, state); len(left) > 0 {
+		t.Errorf("%v are left", left)
+	}
+}

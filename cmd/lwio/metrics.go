@@ -40,6 +40,7 @@ var (
 	metricState       = metric("state_records", "Records of opens and locks in the state now.")
 	metricStateBytes  = metric("state_bytes", "Size of the state in its files.")
 	metricStateFails  = metric("state_failing", "1 while the state is damaged, or cannot be written or compacted.")
+	metricWritesFail  = metric("write_log_failing", "1 while the log of writes of a connection cannot be made or written.")
 	metricFiles       = metric("files", "Files registered now.")
 	metricCredits     = metric("credits", "Credits granted now, of all connections.")
 	metricQueue       = metric("queue_depth", "Operations that wait for a worker now.", "pool")
@@ -119,11 +120,16 @@ func (o output) durable(st *server.DurableStats) {
 	o.gauge(metricRestored, st.NotRestored, "refused")
 	o.gauge(metricState, st.StateRecords)
 	o.gauge(metricStateBytes, int(st.StateBytes))
-	failing := 0
-	if st.StateFailing {
-		failing = 1
+	o.gauge(metricStateFails, flag(st.StateFailing))
+	o.gauge(metricWritesFail, flag(st.WriteLogFailing))
+}
+
+// flag is the value of a metric that is 1 or 0.
+func flag(is bool) int {
+	if is {
+		return 1
 	}
-	o.gauge(metricStateFails, failing)
+	return 0
 }
 
 // rdma writes the metrics of all RDMA connections together.

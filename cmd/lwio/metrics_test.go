@@ -57,6 +57,7 @@ func TestMetricsCountCopiedFile(t *testing.T) {
 		`lwio_queue_depth{pool="read"} 0`, `lwio_queue_depth{pool="write"} 0`,
 		`lwio_charged_limit{resource="smb_memory_bytes"} 2.68435456e+08`, `lwio_charged{resource="rdma_read_memory_bytes"} 0`,
 		`lwio_charged{resource="orphaned_opens"} 0`, `lwio_charged_user_limit{resource="orphaned_opens"} 12288`,
+		`lwio_state_failing 0`, `lwio_write_log_failing 0`,
 		`lwio_suspended_sessions 0`, `lwio_resumed_sessions_total 0`, `lwio_orphaned_opens_total{outcome="expired"} 0`,
 		`lwio_unreported_connections 0`, `lwio_charged_limit{resource="open_files"} `,
 		`process_open_fds`, `go_goroutines`,

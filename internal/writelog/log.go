@@ -277,6 +277,20 @@ func Load(dir, boot string, failed func(error)) (all []Saved, err error) {
 	return rest, err
 }
 
+// Discard removes all logs of a directory, in any state. Precondition: no process uses them.
+func Discard(dir string) error {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), prefix) {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("remove logs of writes: %w", err)
+	}
+	return nil
+}
+
 // load returns a log, without one if the file is unfinished or of another boot.
 func load(name, boot string, failed func(error)) (s Saved, err error) {
 	if strings.HasSuffix(name, newSuffix) {
