@@ -3,6 +3,7 @@ package lwio
 import (
 	"context"
 	"io/fs"
+	"time"
 
 	"lwio/internal/client/base"
 	"lwio/internal/client/fileio"
@@ -148,6 +149,22 @@ func (c *Client) Space(ctx context.Context) (Space, error) { return c.c.Space(ct
 // paths cannot represent.
 func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	return entriesOf(c.c.ReadDir(ctx, name))
+}
+
+// Chtimes sets the times of the last access and the last write of a file or directory, in one round trip, as
+// os.Chtimes: a zero time changes nothing. Times have units of 100 ns; a finer part is cut off.
+//
+// Errors: fs.ErrNotExist, fs.ErrPermission.
+func (c *Client) Chtimes(ctx context.Context, name string, atime, mtime time.Time) error {
+	return c.c.Chtimes(ctx, name, atime, mtime)
+}
+
+// Chmod makes a file writable or read-only, in one round trip, by the owner's permission to write in mode, as
+// os.Chmod on Windows: SMB carries no other permission. A directory stays as it is.
+//
+// Errors: fs.ErrNotExist, fs.ErrPermission.
+func (c *Client) Chmod(ctx context.Context, name string, mode fs.FileMode) error {
+	return c.c.Chmod(ctx, name, mode)
 }
 
 // Mkdir creates a directory. perm is not used, because SMB carries no mode.

@@ -23,6 +23,7 @@ import (
 // cpOptions are the flags of cp.
 type cpOptions struct {
 	recursive bool
+	archive   bool // recursive is set too
 	verify    bool
 	resume    bool
 }
@@ -30,7 +31,7 @@ type cpOptions struct {
 func (a *app) cpCommand() *cobra.Command {
 	var o cpOptions
 	cmd := &cobra.Command{
-		Use:   "cp [-r] [--verify] SRC DST",
+		Use:   "cp [-r|-a] [--verify] [--resume] SRC DST",
 		Short: "Copy files from or to a share",
 		Long: `Copy a file, or with -r a directory, from or to a share. SRC and DST are URLs or
 local paths; '-' is standard input or output. If DST is a directory, the copy goes
@@ -40,13 +41,21 @@ leaves the old file in place, or reports that the outcome is unknown.
 With --resume a copy that fails, or is killed, leaves its data in a hidden file beside DST,
 and the same command goes on behind it, if the source has kept its size and time. The last
 16 MiB before that place are compared; --verify compares all of the copy. Files of DST with
-the size of the source that are not older are complete; --verify compares them too.`,
+the size of the source that are not older are complete; --verify compares them too.
+
+With -a a copy has the times of its source in units of 100 ns, its holes, and its owner's permission
+to write or not; other modes and owners get lost, because SMB does not carry them. From a share, files
+with several names get their links; to a share, each name becomes a file. Symbolic links, devices
+and pipes are not copied: -a names them and fails, -r skips them. Together with --resume, holes
+become zeros.`,
 		Args: exactArgs(2, "a source and a destination"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			o.recursive = o.recursive || o.archive
 			return a.cp(cmd.Context(), o, args[0], args[1])
 		},
 	}
 	cmd.Flags().BoolVarP(&o.recursive, "recursive", "r", false, "copy directories and their content")
+	cmd.Flags().BoolVarP(&o.archive, "archive", "a", false, "as -r, and keep times, read-only attributes, links and holes")
 	cmd.Flags().BoolVar(&o.verify, "verify", false, "read every copy back and compare it")
 	cmd.Flags().BoolVar(&o.resume, "resume", false, "go on with a copy that failed or was killed")
 	return a.clientFlags(cmd)
@@ -95,8 +104,8 @@ func (a *app) cp(ctx context.Context, o cpOptions, srcArg, dstArg string) error 
 	case o.verify && dstArg == "-":
 		return usagef("--verify cannot read standard output back")
 	}
-	if o.resume && (srcArg == "-" || dstArg == "-") {
-		return usagef("--resume needs a file on both sides")
+	if (o.resume || o.archive) && (srcArg == "-" || dstArg == "-") {
+		return usagef("-a and --resume need a file on both sides")
 	}
 	j := &copyJob{opts: o, bar: newProgress(a.stderr)}
 	beside := *a // messages of the connections go above the bar
@@ -130,6 +139,9 @@ func (a *app) copyLocations(ctx context.Context, j *copyJob, src, dst *location)
 		_, err = transfer(ctx, f, &streamSink{w: a.stdout}, j.transferOptions(src.tree))
 		return errors.Join(err, f.Close(err))
 	}
+	if err := j.refuseLink(src); err != nil {
+		return err
+	}
 	fi, err := src.tree.Stat(ctx, src.name)
 	if err != nil {
 		return err
@@ -150,9 +162,7 @@ func (a *app) copyLocations(ctx context.Context, j *copyJob, src, dst *location)
 		return &fs.PathError{Op: "cp", Path: src.tree.Describe(src.name), Err: errors.New("source and destination are the same")}
 	}
 	if !fi.IsDir() {
-		j.bar.expect(fi.Size())
-		_, err := j.file(ctx, src.tree, src.name, dst.tree, name)
-		return err
+		return j.alone(ctx, src, dst, name, fi)
 	}
 	if !j.opts.recursive {
 		return &fs.PathError{Op: "cp", Path: src.tree.Describe(src.name), Err: errors.New("is a directory; use -r")}
@@ -164,13 +174,41 @@ func (a *app) copyLocations(ctx context.Context, j *copyJob, src, dst *location)
 	return err
 }
 
+// alone copies a file that is the whole source.
+func (j *copyJob) alone(ctx context.Context, src, dst *location, name string, fi fs.FileInfo) error {
+	j.bar.expect(fi.Size())
+	_, err := j.file(ctx, src.tree, src.name, dst.tree, name)
+	if err == nil && j.opts.archive {
+		err = j.keep(ctx, dst.tree, name, attributesOf(fi))
+	}
+	return err
+}
+
+// refuseLink refuses a source of cp -a that is a symbolic link itself.
+func (j *copyJob) refuseLink(src *location) error {
+	if !j.opts.archive || src.client != nil || src.stream {
+		return nil
+	}
+	fi, err := os.Lstat(src.name)
+	if err == nil && fi.Mode()&fs.ModeSymlink != 0 {
+		err = uncopied(src.name, fi.Mode())
+	}
+	return err
+}
+
 // errNoReadBack refuses --verify and --resume for destinations that take bytes once.
 var errNoReadBack = errors.New("a device or pipe cannot be read back")
 
+// errNoAttributes refuses -a for a device or pipe, whose attributes are its own.
+var errNoAttributes = errors.New("-a would change the times of the device or pipe")
+
 // toDevice copies a file of a share to a local device or named pipe.
 func (j *copyJob) toDevice(ctx context.Context, src *location, name string) error {
-	if j.opts.verify || j.opts.resume {
+	switch {
+	case j.opts.verify || j.opts.resume:
 		return &fs.PathError{Op: "cp", Path: name, Err: errNoReadBack}
+	case j.opts.archive:
+		return &fs.PathError{Op: "cp", Path: name, Err: errNoAttributes}
 	}
 	in, err := src.tree.Open(ctx, src.name)
 	if err != nil {
@@ -291,7 +329,10 @@ func (j *copyJob) file(ctx context.Context, src tree, from string, dst tree, to 
 		opts.begin, opts.window = begin, resumeWindow
 		j.bar.add(int(begin))
 	}
-	n, err = transfer(ctx, in, out, opts)
+	into, err := j.sparse(ctx, in, out)
+	if err == nil {
+		n, err = transfer(ctx, in, into, opts)
+	}
 	n += begin
 	if err == nil && j.opts.verify {
 		err = compare(ctx, sizedSource{in, n}, out.Source(n), transferOptions{depth: opts.depth})

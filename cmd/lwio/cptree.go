@@ -20,6 +20,10 @@ const maxReported = 20
 type fileJob struct {
 	from, to string
 	size     int64 // by the listing; -1 if it is not known
+	sparse   bool  // by the listing
+
+	kept  *attributes // of cp -a
+	first *firstName  // of cp -a, if the file may have other names
 }
 
 // treeCopy is the copy of one directory.
@@ -28,6 +32,8 @@ type treeCopy struct {
 	src, dst tree
 
 	files, bytes atomic.Int64
+
+	archive *archive // nil without -a
 
 	mu     sync.Mutex
 	failed []error
@@ -41,6 +47,13 @@ func (j *copyJob) directory(ctx context.Context, src tree, from string, dst tree
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	t := &treeCopy{copyJob: j, src: src, dst: dst}
+	root := fileJob{from: from, to: to}
+	if j.opts.archive {
+		t.archive = new(archive)
+		if root.kept, err = kept(src.Stat(ctx, from)); err != nil {
+			return 0, 0, err
+		}
+	}
 	jobs := make(chan fileJob, treeWorkers)
 	var wg sync.WaitGroup
 	for range treeWorkers {
@@ -49,7 +62,7 @@ func (j *copyJob) directory(ctx context.Context, src tree, from string, dst tree
 				if ctx.Err() != nil {
 					continue
 				}
-				n, err := t.file(ctx, job)
+				n, err := t.fileKept(ctx, job)
 				if err != nil {
 					t.fail(ctx, err, cancel)
 					continue
@@ -59,9 +72,12 @@ func (j *copyJob) directory(ctx context.Context, src tree, from string, dst tree
 			}
 		})
 	}
-	t.walk(ctx, fileJob{from: from, to: to}, jobs, cancel)
+	t.walk(ctx, root, jobs, cancel)
 	close(jobs)
 	wg.Wait()
+	if t.archive != nil {
+		t.finish(ctx, cancel)
+	}
 	return t.files.Load(), t.bytes.Load(), t.report(context.Cause(ctx))
 }
 
@@ -76,33 +92,71 @@ func (t *treeCopy) walk(ctx context.Context, dir fileJob, jobs chan<- fileJob, c
 		t.fail(ctx, err, cancel)
 		return
 	}
+	if dir.kept != nil {
+		t.archive.dirs = append(t.archive.dirs, keptDir{dir.to, *dir.kept})
+	}
 	if unread != nil {
 		t.fail(ctx, unread, cancel)
 	}
 	for _, e := range entries {
-		job := fileJob{t.src.Join(dir.from, e.Name()), t.dst.Join(dir.to, e.Name()), -1}
+		job := fileJob{from: t.src.Join(dir.from, e.Name()), to: t.dst.Join(dir.to, e.Name()), size: -1}
+		fi, err := e.Info()
+		if t.archive != nil {
+			if job.kept, err = kept(fi, err); err != nil {
+				t.fail(ctx, err, cancel)
+				continue
+			}
+		}
 		switch {
 		case e.IsDir():
 			t.walk(ctx, job, jobs, cancel)
 		case e.Type().IsRegular():
-			if fi, err := e.Info(); err == nil {
-				job.size = fi.Size()
+			if err == nil {
+				job.size, job.sparse = fi.Size(), isSparse(fi)
 				t.bar.expect(job.size)
+			}
+			if t.archive != nil && t.archive.add(&job, fi, t.dst) {
+				t.bar.add(int(job.size))
+				continue
 			}
 			select {
 			case jobs <- job:
 			case <-ctx.Done():
 				return
 			}
+		case t.archive != nil:
+			t.fail(ctx, uncopied(t.src.Describe(job.from), e.Type()), cancel)
 		default:
 			fmt.Fprintf(t.bar, "lwio: cp %s: skipped: neither a file nor a directory\n", printable(t.src.Describe(job.from)))
 		}
 	}
 }
 
+// kept returns the attributes of an entry that cp -a keeps.
+func kept(fi fs.FileInfo, err error) (*attributes, error) {
+	if err != nil {
+		return nil, err
+	}
+	a := attributesOf(fi)
+	return &a, nil
+}
+
+// fileKept copies one file, and with -a its times and attributes.
+func (t *treeCopy) fileKept(ctx context.Context, job fileJob) (int64, error) {
+	n, err := t.file(ctx, job)
+	if err == nil && job.kept != nil {
+		err = t.keep(ctx, t.dst, job.to, *job.kept)
+	}
+	if err == nil && job.first != nil {
+		job.first.copied.Store(true)
+	}
+	return n, err
+}
+
 // file copies one file, a small one in one piece. A file whose size is 0 or not known may be larger.
 func (t *treeCopy) file(ctx context.Context, job fileJob) (int64, error) {
-	if !t.opts.verify && !t.opts.resume && job.size > 0 && job.size <= smallSize {
+	whole := !t.opts.verify && !t.opts.resume && !(t.opts.archive && job.sparse)
+	if whole && job.size > 0 && job.size <= smallSize {
 		if n, done, err := t.small(ctx, t.src, job.from, t.dst, job.to); err != nil || done {
 			return n, err
 		}

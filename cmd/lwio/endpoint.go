@@ -20,6 +20,8 @@ type tree interface {
 	Stat(ctx context.Context, name string) (fs.FileInfo, error)
 	ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error)
 	Mkdir(ctx context.Context, name string) error
+	// Keep gives the copy of a file or directory the attributes of its source.
+	Keep(ctx context.Context, name string, a attributes) error
 	Join(dir, base string) string
 	// Open opens a file to copy from.
 	Open(ctx context.Context, name string) (fileSource, error)
@@ -43,6 +45,8 @@ type tree interface {
 // fileSource is an open file to copy from.
 type fileSource interface {
 	source
+	// Sparse reports whether the file may have holes.
+	Sparse() bool
 	// Close closes the file; why is the error of the copy.
 	Close(why error) error
 }
@@ -92,7 +96,7 @@ func (localTree) Open(_ context.Context, name string) (fileSource, error) {
 			size = -1
 		}
 	}
-	return &localSource{f, size}, nil
+	return &localSource{f, size, isSparse(fi)}, nil
 }
 
 // ReadSmall reads a regular file, as Open does.
@@ -122,11 +126,13 @@ func (t localTree) WriteSmall(ctx context.Context, name string, data []byte) err
 
 // localSource is a local file.
 type localSource struct {
-	f    *os.File
-	size int64
+	f      *os.File
+	size   int64
+	sparse bool
 }
 
 func (s *localSource) Size() int64       { return s.size }
+func (s *localSource) Sparse() bool      { return s.sparse }
 func (s *localSource) Close(error) error { return s.f.Close() }
 
 func (s *localSource) ReadChunk(_ context.Context, p []byte, off int64) (int, error) {
@@ -175,7 +181,7 @@ func (p *localPending) WriteChunk(_ context.Context, b []byte, off int64) error 
 	return renamed(err, "write", p.name)
 }
 
-func (p *localPending) Source(size int64) source { return &localSource{p.f, size} }
+func (p *localPending) Source(size int64) source { return &localSource{f: p.f, size: size} }
 
 // Commit renames the file, with the mode of the file that it replaces, or of a newly
 // created file.

@@ -27,6 +27,7 @@ func openRemote(ctx context.Context, c *lwio.Client, name string) (*remoteSource
 }
 
 func (s *remoteSource) Size() int64           { return s.size }
+func (s *remoteSource) Sparse() bool          { return isSparse(s.f.OpenInfo()) }
 func (s *remoteSource) Close(why error) error { return closeRemote(s.f, why) }
 
 // closeRemote closes a file of a share. It sends no request to a server that did not

@@ -207,6 +207,10 @@ func (s *fakeSession) Stat(ctx context.Context, name string) (e smbshare.Entry, 
 
 func (s *fakeSession) Space(context.Context) (smbshare.Space, error) { return smbshare.Space{}, nil }
 
+func (s *fakeSession) SetBasic(context.Context, string, smbshare.Basic) error {
+	return errors.ErrUnsupported
+}
+
 func (s *fakeSession) Mkdir(ctx context.Context, name string) error {
 	return s.with(ctx, name, smbshare.DispositionCreate, smbshare.OptionDirectory, func(smbshare.Handle) error { return nil })
 }

@@ -263,6 +263,12 @@ func (s *session) Space(ctx context.Context) (sp Space, err error) {
 	return sp, err
 }
 
+// SetBasic does no harm if it is done twice.
+func (s *session) SetBasic(ctx context.Context, name string, b Basic) error {
+	set := func(l *link) error { return l.tree.SetBasic(ctx, name, b) }
+	return available(ctx, func() error { return s.try(ctx, true, set) })
+}
+
 func (s *session) MaxSmall() int { return s.newest().tree.MaxSmall() }
 
 // change does a change of names. Its outcome is unknown if the response was lost.

@@ -22,7 +22,7 @@ import (
 type Session interface {
 	// Open opens or creates a file or directory of the share.
 	Open(ctx context.Context, req OpenRequest) (Handle, error)
-	// Stat, ReadHead, Space, Mkdir, Remove and Rename take one round trip. Rename
+	// Stat, ReadHead, Space, SetBasic, Mkdir, Remove and Rename take one round trip. Rename
 	// replaces a file that is in the way.
 	Stat(ctx context.Context, name string) (Entry, error)
 	// ReadHead reads the first bytes of a file into p, at most MaxSmall. It returns how many there are,
@@ -32,6 +32,8 @@ type Session interface {
 	MaxSmall() int
 	// Space describes the file system of the share.
 	Space(ctx context.Context) (Space, error)
+	// SetBasic sets times and attributes of a file or directory.
+	SetBasic(ctx context.Context, name string, b Basic) error
 	Mkdir(ctx context.Context, name string) error
 	Remove(ctx context.Context, name string) error
 	Rename(ctx context.Context, from, to string) error
@@ -57,6 +59,17 @@ type Space = smbclient.Space
 // Entry describes a file or directory as SMB does. Name is its last element, "" where the
 // server does not give it.
 type Entry = smbclient.FileInfo
+
+// Basic are times and attributes to set.
+type Basic = smbclient.Basic
+
+// Writability are the attributes of a file that is writable, or not.
+func Writability(writable bool) Basic {
+	if writable {
+		return Basic{Attributes: attributeNormal}
+	}
+	return Basic{Attributes: attributeReadOnly}
+}
 
 // The parts of CREATE that the client uses.
 //
@@ -91,6 +104,7 @@ const (
 	OptionNonDirectory = 0x00000040
 
 	attributeReadOnly = 0x00000001
+	attributeNormal   = 0x00000080
 )
 
 // Handle is an open file or directory.

@@ -329,10 +329,11 @@ func spaceOf(i *smbwire.FSFullSizeInfo) (Space, error) {
 //
 // Source: [MS-SMB2 2.2.13], [MS-SMB2 2.2.13.1.1]
 const (
-	accessReadData       = 0x00000001
-	accessReadAttributes = 0x00000080
-	accessDelete         = 0x00010000
-	accessSynchronize    = 0x00100000
+	accessReadData        = 0x00000001
+	accessReadAttributes  = 0x00000080
+	accessWriteAttributes = 0x00000100
+	accessDelete          = 0x00010000
+	accessSynchronize     = 0x00100000
 
 	shareAll           = 0x7
 	dispositionOpen    = 1
