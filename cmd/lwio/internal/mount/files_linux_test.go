@@ -407,3 +407,39 @@ func TestReadsAtTheSameTime(t *testing.T) {
 	}
 	readers.Wait()
 }
+
+// The times that a program sets reach the server, for open files and directories too.
+func TestTimesAreSet(t *testing.T) {
+	s := lwiotest.NewServer(t, nil)
+	dir := mounted(t, s, nil)
+	f, err := os.Create(filepath.Join(dir, "f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := os.Mkdir(filepath.Join(dir, "d"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	accessed, modified := time.Unix(1_000_000_000, 123_456_700), time.Unix(1_200_000_000, 765_432_100)
+	for _, name := range []string{"f", "d"} {
+		if err := os.Chtimes(filepath.Join(dir, name), accessed, modified); err != nil {
+			t.Fatal(err)
+		}
+		for _, at := range []string{dir, s.Dir} {
+			fi, err := os.Stat(filepath.Join(at, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := fi.Sys().(*syscall.Stat_t).Atim
+			if !fi.ModTime().Equal(modified) || !time.Unix(a.Unix()).Equal(accessed) {
+				t.Errorf("%s in %s: %v and %v", name, at, time.Unix(a.Unix()), fi.ModTime())
+			}
+		}
+	}
+	if err := os.Chtimes(f.Name(), time.Time{}, accessed); err != nil { // leaves the other time
+		t.Fatal(err)
+	}
+	if fi, err := f.Stat(); err != nil || !fi.ModTime().Equal(accessed) || !time.Unix(fi.Sys().(*syscall.Stat_t).Atim.Unix()).Equal(accessed) {
+		t.Errorf("%+v, %v", fi, err)
+	}
+}

@@ -114,7 +114,7 @@ func (n *node) stat(ctx context.Context, fh fusefs.FileHandle) (fs.FileInfo, err
 }
 
 // Setattr changes the size and the times of the file. SMB carries neither owners nor modes: a change of the mode has no
-// effect, and a change of the owner is refused.
+// effect, so that read-only files can be removed as POSIX has it, and a change of the owner is refused.
 func (n *node) Setattr(ctx context.Context, fh fusefs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
 	if uid, ok := in.GetUID(); ok && uid != n.m.look.uid {
 		return syscall.EPERM
@@ -122,8 +122,16 @@ func (n *node) Setattr(ctx context.Context, fh fusefs.FileHandle, in *fuse.SetAt
 	if gid, ok := in.GetGID(); ok && gid != n.m.look.gid {
 		return syscall.EPERM
 	}
+	ctx = within(ctx)
 	if size, ok := in.GetSize(); ok {
-		if err := n.truncate(within(ctx), fh, int64(size)); err != nil {
+		if err := n.truncate(ctx, fh, int64(size)); err != nil {
+			return errnoOf(err)
+		}
+	}
+	accessed, setAccessed := in.GetATime()
+	modified, setModified := in.GetMTime()
+	if setAccessed || setModified {
+		if err := n.m.c.Chtimes(ctx, n.path(), accessed, modified); err != nil {
 			return errnoOf(err)
 		}
 	}
