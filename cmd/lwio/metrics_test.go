@@ -148,7 +148,7 @@ func TestMetricsAreBounded(t *testing.T) {
 		all[i] = server.ConnectionStats{ID: uint64(i), Client: fmt.Sprint(i), User: "u", Provider: []string{"shm", "iwarp"}[i%2]}
 	}
 	w := httptest.NewRecorder()
-	metricsServer(all).Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	metricsServer(new(health), all).Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	text := w.Body.String()
 	reported := make(map[string]bool)
 	for _, m := range regexp.MustCompile(`connection="(\d+)"`).FindAllStringSubmatch(text, -1) {

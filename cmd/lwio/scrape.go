@@ -19,13 +19,15 @@ import (
 // connections wait.
 const maxScrapers = 64
 
-// serveMetrics answers scrapes on l, which it owns, until stop is called, which waits for open
+// serveMetrics answers scrapes and probes on l, which it owns, until stop is called, which waits for open
 // requests.
 func serveMetrics(l net.Listener, srv *server.Server) (stop func() error) {
-	h := metricsServer(collector{srv}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	state := &health{ready: srv.Ready()}
+	h := metricsServer(state, collector{srv}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	done := make(chan error, 1)
 	go func() { done <- h.Serve(limit(l, maxScrapers)) }()
 	return func() error {
+		state.draining.Store(true)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		err := errors.Join(h.Shutdown(ctx), h.Close())
@@ -36,15 +38,16 @@ func serveMetrics(l net.Listener, srv *server.Server) (stop func() error) {
 	}
 }
 
-// metricsServer answers with the metrics of the collectors. A metric that fails hides no
+// metricsServer answers with the metrics of the collectors, and the probes of state. A metric that fails hides no
 // other, and idle connections are closed.
-func metricsServer(all ...prometheus.Collector) *http.Server {
+func metricsServer(state *health, all ...prometheus.Collector) *http.Server {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(all...)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{
 		MaxRequestsInFlight: 4, ErrorHandling: promhttp.ContinueOnError,
 	}))
+	state.register(mux)
 	return &http.Server{
 		Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,

@@ -32,7 +32,7 @@ func (l labelled) Collect(ch chan<- prometheus.Metric) {
 
 // A metric with a bad label does not end the process and does not hide another metric.
 func TestBadLabelHidesNoOtherMetric(t *testing.T) {
-	h := metricsServer(labelled{prometheus.NewDesc("some", "Some.", []string{"name"}, nil)})
+	h := metricsServer(new(health), labelled{prometheus.NewDesc("some", "Some.", []string{"name"}, nil)})
 	w := httptest.NewRecorder()
 	h.Handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if body := w.Body.String(); w.Code != http.StatusOK || !strings.Contains(body, `some{name="text"} 7`) || strings.Contains(body, "no text") {
@@ -99,7 +99,7 @@ func TestIdleScraperIsCut(t *testing.T) {
 
 func idleScraper(t *testing.T, request string) {
 	p := &pipes{conns: make(chan net.Conn, 1), closed: make(chan struct{})}
-	h := metricsServer()
+	h := metricsServer(new(health))
 	done := make(chan error, 1)
 	go func() { done <- h.Serve(limit(p, 1)) }()
 	c, far := net.Pipe()

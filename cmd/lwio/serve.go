@@ -87,7 +87,7 @@ or hashes must have mode 0600.`,
 	f.BoolVar(&o.allowMD5, "allow-md5", false, "accept clients that sign with unkeyed MD5 only (no protection)")
 	f.StringVar(&o.encryption, "encryption", "", "encryption of SMB and RDMA: off, offered (each client chooses) or required (default offered on loopback, else required)")
 	f.BoolVar(&o.insecure, "insecure-network", false, "do not require encryption on an address that is not loopback: others on the network can read data, and change data of RDMA")
-	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics; it shows names of users and addresses of clients, without a password")
+	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics, and for probes, at /livez and /readyz; it shows names of users and addresses of clients, without a password")
 	f.StringVar(&o.config, "config", "", "file in TOML with shares, users, rights and values of flags")
 	f.StringVar(&o.audit, "audit", "", "file for the audit log, in JSON: logons, refusals, opens and changes of files; '-' is the standard error")
 	f.DurationVar(&o.durable, "durable-timeout", server.DefaultDurableTimeout, "most time for which open files and locks wait for a client that has lost the connection; 0 means that they end with it")
