@@ -7,20 +7,29 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"lwio/integration/internal/measure"
 	"lwio/integration/internal/port"
 )
 
-// fio is a job of fio with nbdkit's file plugin, over TCP.
+// fio is a job of fio with a server of NBD.
 type fio struct {
+	Via   string // viaTCP, viaUnix, or the transport of 'lwio nbd', which listens at a Unix socket
 	RW    string
 	Size  int
 	Depth int
 	Paged bool
 }
+
+// The ways to nbdkit's file plugin.
+const (
+	viaTCP  = "tcp"
+	viaUnix = "unix"
+)
 
 // missingNBD returns the reason why nbdkit cannot be measured; nil if it can.
 func missingNBD() error {
@@ -39,8 +48,52 @@ func missingNBD() error {
 	return nil
 }
 
-// nbdServer starts nbdkit's file plugin if it does not run.
-func nbdServer(l *measure.Lab, file string) (*measure.Service, error) {
+// nbdServer has a server of NBD and the processes that serve its requests.
+type nbdServer struct {
+	uri  string
+	pids []int
+}
+
+// cpu is the CPU time of the processes until now.
+func (s *nbdServer) cpu() (all time.Duration) {
+	for _, pid := range s.pids {
+		all += measure.ProcessCPU(pid)
+	}
+	return all
+}
+
+// server starts the server of the job if it does not run.
+func (j fio) server(l *measure.Lab, file string) (*nbdServer, error) {
+	switch j.Via {
+	case viaTCP:
+		s, err := nbdkitOverTCP(l, file)
+		if err != nil {
+			return nil, err
+		}
+		return &nbdServer{"nbd://" + s.At, []int{s.PID()}}, nil
+	case viaUnix:
+		sock := filepath.Join(l.Dir, filepath.Base(file)+".nbdkit")
+		s, err := l.Serve("nbdkit, "+sock, l.Server, sock, "nbdkit", "--foreground", "--exit-with-parent", "--unix", sock, "file", file)
+		if err != nil {
+			return nil, err
+		}
+		return &nbdServer{"nbd+unix:///?socket=" + sock, []int{s.PID()}}, nil
+	}
+	share, err := server(l, binary(l), l.Server, false)
+	if err != nil {
+		return nil, err
+	}
+	sock := filepath.Join(l.Dir, filepath.Base(file)+"."+j.Via)
+	s, err := l.Serve("lwio nbd, "+sock, l.Server, "", binary(l), "nbd", "--listen", "unix://"+sock,
+		share.At+"/"+filepath.Base(file)+"?provider="+j.Via)
+	if err != nil {
+		return nil, err
+	}
+	return &nbdServer{s.At, []int{s.PID(), share.PID()}}, nil
+}
+
+// nbdkitOverTCP starts nbdkit's file plugin if it does not run.
+func nbdkitOverTCP(l *measure.Lab, file string) (*measure.Service, error) {
 	free, err := port.Take()
 	if err != nil {
 		return nil, err
@@ -61,19 +114,20 @@ func (j fio) Run(ctx context.Context, l *measure.Lab) (measure.Sample, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := nbdServer(l, name)
+	s, err := j.server(l, name)
 	if err != nil {
 		return nil, err
 	}
 	ramp := l.Runtime / 8
-	m := measure.StartMeter(s.PID())
-	out, err := l.Command(ctx, m, nil, "fio", "--name=figures", "--ioengine=nbd", "--uri=nbd://"+s.At, "--rw="+j.RW,
+	m, before := measure.StartMeter(s.pids[0]), s.cpu()
+	out, err := l.Command(ctx, m, nil, "fio", "--name=figures", "--ioengine=nbd", "--uri="+s.uri, "--rw="+j.RW,
 		fmt.Sprintf("--bs=%d", j.Size), fmt.Sprintf("--iodepth=%d", j.Depth), fmt.Sprintf("--size=%d", l.Size),
 		fmt.Sprintf("--runtime=%dms", l.Runtime.Milliseconds()), fmt.Sprintf("--ramp_time=%dms", ramp.Milliseconds()),
 		"--time_based", "--norandommap", "--randrepeat=0", "--gtod_reduce=1", "--output-format=json")
 	if err != nil {
 		return nil, err
 	}
+	used := s.cpu() - before
 	ops, seconds, client, err := readFio(out, j.RW == "randwrite")
 	if err != nil {
 		return nil, err
@@ -82,8 +136,8 @@ func (j fio) Run(ctx context.Context, l *measure.Lab) (measure.Sample, error) {
 	return measure.Sample{
 		measure.Rate: rate, measure.Throughput: rate * float64(j.Size), measure.ClientCPU: client / ops * 1e9,
 		// An operation of the ramp took as much as a measured one.
-		measure.ServerCPU: float64(m.Server) * seconds / (seconds + ramp.Seconds()) / ops,
-		measure.Others:    m.Others.Seconds() / m.Took.Seconds(),
+		measure.ServerCPU: float64(used) * seconds / (seconds + ramp.Seconds()) / ops,
+		measure.Others:    max(m.Others-(used-m.Server), 0).Seconds() / m.Took.Seconds(),
 	}, nil
 }
 

@@ -35,7 +35,8 @@ func (j bench) by(engine string) bench  { j.Engine = engine; return j }
 func (j bench) encrypted() bench        { j.Encrypted = true; return j }
 func (j bench) burst() bench            { j.Burst = true; return j }
 func (j bench) connections(n int) bench { j.Conns, j.Depth = n, 4; return j }
-func (j bench) nbd() fio                { return fio{j.RW, j.Size, j.Depth, j.Paged} }
+func (j bench) nbd() fio                { return fio{viaTCP, j.RW, j.Size, j.Depth, j.Paged} }
+func (j fio) by(way string) fio         { j.Via = way; return j }
 func tcp(j sides.Job, spin bool) tcpJob { j.Via, j.Spin = "tcp", spin; return tcpJob{Job: j} }
 func (j tcpJob) cubic() tcpJob          { j.Congestion = "cubic"; return j }
 func (j tcpJob) withFile() tcpJob       { j.needsFile = true; return j }
@@ -102,6 +103,10 @@ var ioRows = []measure.Row{
 		{Name: "shm", Job: deep.via(viaShm, adaptive).mixed().paged()},
 		{Name: "iwarp, CRC on", Job: deep.via(viaIWARP, adaptive).mixed().paged()},
 	}},
+
+	blockDevice("nbd-4k", "fio over NBD: 4 KiB random reads, 32 in flight", deep),
+	blockDevice("nbd-1m", "fio over NBD: 1 MiB random reads, 8 in flight", large),
+	blockDevice("nbd-write-4k", "fio over NBD: 4 KiB random writes, 32 in flight, to the file of pages", deep.writing().paged()),
 
 	{Name: "adaptive-1", Title: "adaptive: 4 KiB random reads, one at a time", Subjects: []measure.Subject{
 		{Name: "shm, polling", Job: single.via(viaShm, polling)},
@@ -223,6 +228,15 @@ func protection(name, title string, j bench) measure.Row {
 		{Name: "iwarp, CRC on, plain", Job: j.via(viaIWARP, adaptive)},
 		{Name: "iwarp, CRC on, sealed", Job: j.via(viaIWARP, adaptive).encrypted()},
 	}}
+}
+
+// blockDevice is a row of 'lwio nbd' beside nbdkit. Its server and the server of the share are on one core.
+func blockDevice(name, title string, j bench) measure.Row {
+	return measure.Row{Name: name, Title: title, Subjects: []measure.Subject{
+		{Name: "nbdkit, file plugin, over a Unix socket", Job: j.nbd().by(viaUnix)},
+		{Name: "lwio nbd over shm", Job: j.nbd().by(viaShm)},
+		{Name: "lwio nbd over iwarp, CRC on", Job: j.nbd().by(viaIWARP)},
+	}, Bars: []measure.Bar{rateAtLeast(1, 0, 0.7)}}
 }
 
 // writes is a row of small writes. No write over a network is faster than a local one.

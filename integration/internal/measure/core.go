@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -58,10 +59,14 @@ func Cores() ([]int, error) {
 	return cores, nil
 }
 
-// awaitListener waits until a server accepts connections at an address.
+// awaitListener waits until a server accepts connections at an address, or at a Unix socket with an absolute path.
 func awaitListener(address string) error {
+	network := "tcp"
+	if filepath.IsAbs(address) {
+		network = "unix"
+	}
 	for end := time.Now().Add(Patience); ; time.Sleep(10 * time.Millisecond) {
-		c, err := net.Dial("tcp", address)
+		c, err := net.Dial(network, address)
 		if err == nil {
 			return c.Close()
 		}
