@@ -72,6 +72,9 @@ func (p *AuthParams) CheckServer(sent *AuthParams) error {
 	if p.Credits == 0 || p.Credits > sent.Credits {
 		return deny(authParams, "%d credits granted of %d", p.Credits, sent.Credits)
 	}
+	if extra := p.Extensions &^ sent.Extensions; extra != 0 {
+		return deny(authParams, "extensions 0x%X that were not offered", uint32(extra))
+	}
 	return p.check()
 }
 

@@ -1,9 +1,11 @@
 package wire
 
+import "encoding/binary"
+
 // The codes of the options of AUTH_PARAMS. From 0x80 they are extensions of this
 // implementation; unknown ones are skipped by their length.
 //
-// Source: [LWIO §Connection Authentication], [OP-46], [OP-46b], [OP-46c], [OP-112], [OP-114b]
+// Source: [LWIO §Connection Authentication], [OP-46], [OP-46b], [OP-46c], [OP-112], [OP-114b], [OP-116]
 const (
 	optionEnd             = 0
 	optionKey             = 1
@@ -13,6 +15,7 @@ const (
 	optionPreviousSession = 0x81
 	optionBinding         = 0x82
 	optionSeal            = 0x83
+	optionExtensions      = 0x84
 )
 
 const (
@@ -49,6 +52,8 @@ func optionSize(code uint8) (size int, known bool) {
 		return BindingSize, true
 	case optionSeal:
 		return 1, true
+	case optionExtensions:
+		return extensionsSize, true
 	}
 	return 0, false
 }
@@ -71,6 +76,9 @@ func (p *AuthParams) appendOptions(b []byte) []byte {
 	}
 	if p.Seal != 0 {
 		b = append(b, optionSeal, 1, byte(p.Seal))
+	}
+	if p.Extensions != 0 {
+		b = binary.LittleEndian.AppendUint32(append(b, optionExtensions, extensionsSize), uint32(p.Extensions))
 	}
 	if p.Keyed != nil {
 		b = append(append(b, optionKeyed, nonceSize+macSize), p.Keyed.Nonce[:]...)
@@ -99,6 +107,8 @@ func (p *AuthParams) setOption(code uint8, value []byte) {
 		p.Binding = (*[BindingSize]byte)(append([]byte(nil), value...))
 	case optionSeal:
 		p.Seal = SealSuites(value[0])
+	case optionExtensions:
+		p.Extensions = Extensions(binary.LittleEndian.Uint32(value))
 	}
 }
 

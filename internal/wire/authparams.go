@@ -16,9 +16,9 @@ const authFixedSize = 30
 //	30 options: code u8, length u8, value; the last is the code 0 alone
 //
 // An option that is nil is absent. AppendTo writes them in the order Key, SessionID,
-// PreviousSessionID, Binding, Seal, Keyed, Signature; receivers take any order.
+// PreviousSessionID, Binding, Seal, Extensions, Keyed, Signature; receivers take any order.
 //
-// Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-46b], [OP-46c], [OP-50b], [OP-112], [OP-114b]
+// Source: [LWIO §Connection Authentication], [LWIO claim 12], [OP-46b], [OP-46c], [OP-50b], [OP-112], [OP-114b], [OP-116]
 type AuthParams struct {
 	RevID uint16
 	// Endian is the size of the sender's pointers, in bytes. [OP-13]
@@ -56,6 +56,9 @@ type AuthParams struct {
 	// Seal has the suites that the client offers, or the suite that the server chose; 0 for none.
 	// Option 0x83.
 	Seal SealSuites
+	// Extensions are the extensions of messages that the client offers, or that the server accepts of them.
+	// Option 0x84.
+	Extensions Extensions
 }
 
 // AppendTo appends the parameters to b, options included. Signatures are encoded

@@ -63,6 +63,7 @@ var (
 func TestAuthParamsMatchesGoldenBytes(t *testing.T) {
 	full := clientParams()
 	full.SessionID, full.PreviousSessionID = ptr([8]byte{0: 0xD1, 7: 0xD2}), ptr([8]byte{0: 0xE1, 7: 0xE2})
+	full.Extensions = 0x80000001
 	full.Seal, full.Binding = 1, &[BindingSize]byte{0: 0xAB, 31: 0xCD}
 	full.Keyed = &KeyedOption{Nonce: [16]byte{0: 0xF1, 15: 0xF2}, MAC: [32]byte{0: 0xF3, 31: 0xF4}}
 	bare := clientParams()
@@ -92,12 +93,13 @@ func TestAuthParamsMatchesGoldenBytes(t *testing.T) {
 		{"client", 67, clientParams(), golden(t, clientRows(keyRow, signatureRow, endRow)...)},
 		{"server", 77, serverParams(), server},
 		{"without options", 31, bare, golden(t, clientRows(endRow)...)},
-		{"with all options", 174, full, golden(t, clientRows(
+		{"with all options", 180, full, golden(t, clientRows(
 			keyRow,
 			row{"SessionId", "0208 d1" + zeros6 + "d2"},
 			row{"PreviousSessionId", "8108 e1" + zeros6 + "e2"},
 			row{"Binding", "8220 ab" + zeros14 + "0000" + zeros14 + "cd"},
 			row{"Seal", "8301 01"},
+			row{"Extensions", "8404 01000080"},
 			row{"Keyed Nonce", "8030 f1" + zeros14 + "f2"},
 			row{"Keyed MAC", "f3" + zeros14 + "0000" + zeros14 + "f4"},
 			signatureRow, endRow)...)},
@@ -235,7 +237,7 @@ func paramsLen(p AuthParams) int {
 func FuzzAuthParams(f *testing.F) {
 	for _, p := range []AuthParams{clientParams(), serverParams()} {
 		f.Add(p.AppendTo(nil))
-		p.Keyed, p.PreviousSessionID = &KeyedOption{}, &[8]byte{}
+		p.Keyed, p.PreviousSessionID, p.Extensions = &KeyedOption{}, &[8]byte{}, FileCalls
 		f.Add(p.AppendTo(nil))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {

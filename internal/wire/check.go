@@ -13,7 +13,15 @@ type Limits struct {
 	// MaxRdmaWindowSize is the most bytes of one READ or of one collapsed
 	// VEC_WRITE. [OP-60], [OP-78]
 	MaxRdmaWindowSize uint32
+	// FileCalls: the connection has the extension of file calls. Without it their opcodes are unknown. [OP-116]
+	FileCalls bool
 }
+
+// Counts reports whether a message with the opcode counts as an I/O request: READ, WRITE, VEC_READ,
+// VEC_WRITE and file calls may be polled, and count in INTERRUPT.
+//
+// Source: [OP-93a], [OP-116]
+func (l *Limits) Counts(o Opcode) bool { return o.IO() || l.FileCalls && o.FileCall() }
 
 // Check checks a client's header for the server. received is the size of the whole message.
 // CheckRegions and CheckCollapse check the conditions that depend on the file. The caller checks
@@ -39,6 +47,9 @@ func (h *Header) Check(received int, l Limits) error {
 			return h.checkCollapse(received, l)
 		}
 		return h.checkWrite(received, l)
+	}
+	if l.FileCalls && h.Opcode.FileCall() {
+		return h.checkFileCall(received)
 	}
 	if h.Opcode.Known() {
 		return h.checkControl(received)

@@ -19,7 +19,7 @@ func checkAnything(t failer, b []byte) {
 		return
 	}
 	body := b[HeaderSize:]
-	err = h.Check(len(b), depicted)
+	err = h.Check(len(b), withFileCalls())
 	if err != nil {
 		status := ntstatus.Of(err)
 		if !Terminates(err) && (!status.Failed() || status == ntstatus.UnexpectedIOError) {
@@ -46,6 +46,10 @@ func checkAnything(t failer, b []byte) {
 			!collapsed && len(body) != int(h.Length) {
 			t.Fatalf("%+v with %d bytes", h, len(body))
 		}
+	case OpLock, OpUnlock, OpSync, OpSetSize, OpStat:
+		if len(body) != 0 || h.Opcode == OpSetSize && h.Offset > math.MaxInt64 || h.Opcode == OpStat && h.Length < StatInfoSize {
+			t.Fatalf("%+v with %d bytes", h, len(body))
+		}
 	default:
 		if !h.Interrupt() || int(h.Length) != len(b) || !h.Opcode.Known() {
 			t.Fatalf("%+v with %d bytes", h, len(body))
@@ -54,7 +58,7 @@ func checkAnything(t failer, b []byte) {
 	if h.Opcode.IO() && (h.Offset > math.MaxInt64 || h.Offset+uint64(h.Length) > math.MaxInt64) {
 		t.Fatalf("%+v", h)
 	}
-	if h.Flags&0x1F != 0 {
+	if h.Flags&0x0F != 0 || h.Flags&FlagShared != 0 && h.Opcode != OpLock {
 		t.Fatalf("%+v", h)
 	}
 }
@@ -63,8 +67,8 @@ func TestCheckAcceptsOnlyMessagesWithinTheLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := Header{
 			Length: rapid.OneOf(rapid.Uint32Range(0, 200), rapid.Uint32()).Draw(t, "length"),
-			Opcode: Opcode(rapid.Uint8Range(0, 11).Draw(t, "opcode")),
-			Flags:  rapid.SampledFrom([]uint8{0, 0x20, 0x80, 0xA0, 0xC0, 0x81}).Draw(t, "flags"),
+			Opcode: Opcode(rapid.OneOf(rapid.Uint8Range(0, 11), rapid.Uint8Range(0x7F, 0x85)).Draw(t, "opcode")),
+			Flags:  rapid.SampledFrom([]uint8{0, 0x20, 0x80, 0xA0, 0xC0, 0x81, 0x90}).Draw(t, "flags"),
 			Offset: rapid.OneOf(rapid.Uint64Range(0, 1<<20), rapid.Uint64()).Draw(t, "offset"),
 
 			NumPages: rapid.Uint16Range(0, 3).Draw(t, "pages"),
@@ -117,6 +121,9 @@ func TestCheckAcceptsMessagesOfTheClient(t *testing.T) {
 func FuzzMessage(f *testing.F) {
 	for _, b := range messages() {
 		f.Add(b)
+	}
+	for _, h := range fileCalls() {
+		f.Add(h.AppendTo(nil))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) { checkAnything(t, b) })
 }

@@ -34,6 +34,19 @@ const (
 	OpInterrupt Opcode = 0x9
 )
 
+// The opcodes of file calls: an extension of this implementation, which AUTH negotiates (option 0x84).
+//
+// Source: [OP-116]
+const (
+	OpLock    Opcode = 0x80
+	OpUnlock  Opcode = 0x81
+	OpSync    Opcode = 0x82
+	OpSetSize Opcode = 0x83
+	OpStat    Opcode = 0x84
+)
+
+var fileCallNames = [...]string{"LOCK", "UNLOCK", "SYNC", "SETSIZE", "STAT"}
+
 var opcodeNames = [...]string{
 	OpRead: "READ", OpWrite: "WRITE", OpVecRead: "VEC_READ", OpVecWrite: "VEC_WRITE",
 	OpClose: "CLOSE", OpCancel: "CANCEL", OpAuth: "AUTH", OpRegister: "REGISTER",
@@ -42,8 +55,11 @@ var opcodeNames = [...]string{
 
 // String returns the name as the protocol text spells it.
 func (o Opcode) String() string {
-	if o.Known() {
+	switch {
+	case o.Known():
 		return opcodeNames[o]
+	case o.FileCall():
+		return fileCallNames[o-OpLock]
 	}
 	return fmt.Sprintf("opcode 0x%02X", uint8(o))
 }
@@ -51,8 +67,13 @@ func (o Opcode) String() string {
 // Known reports whether the protocol has the opcode.
 func (o Opcode) Known() bool { return int(o) < len(opcodeNames) }
 
+// FileCall reports whether the message is a file call: LOCK, UNLOCK, SYNC, SETSIZE or STAT.
+//
+// Source: [OP-116]
+func (o Opcode) FileCall() bool { return o >= OpLock && o <= OpStat }
+
 // IO reports whether the message transfers file data; the others are control
-// messages.
+// messages and file calls.
 //
 // Source: [LWIO claim 15]
 func (o Opcode) IO() bool { return o <= OpVecWrite }
@@ -74,7 +95,9 @@ const (
 	FlagControl uint8 = 0x40
 	// FlagCollapse: all pages of a VEC_WRITE are the same and one was sent.
 	FlagCollapse uint8 = 0x20
-	// flagsKnown are all of them.
+	// FlagShared asks for a shared lock; only LOCK has it. [OP-116]
+	FlagShared uint8 = 0x10
+	// flagsKnown are the flags of VEC_WRITE.
 	flagsKnown = FlagInterrupt | FlagControl | FlagCollapse
 )
 
