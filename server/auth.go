@@ -30,8 +30,9 @@ type authenticator struct {
 	limiter    *ratelimit.Limiter // of the user's requests and bytes; nil for no bound
 	sessionID  [8]byte
 	since      time.Time
-	peerWindow int    // most bytes of one RDMA write
-	peerPage   uint16 // page size of the client, in bytes
+	peerWindow int         // most bytes of one RDMA write
+	peerPage   uint16      // page size of the client, in bytes
+	messages   wire.Limits // of the client; with FileCalls if it has the extension
 }
 
 // privateData makes the nonce of the connection and returns the private data that accepts it.
@@ -161,6 +162,7 @@ func (a *authenticator) pass(client *association.Client) {
 	c.poolUser = c.fabric.buffers.joinUser(a.lineage.User())
 	a.peerWindow = int(min(p.MaxRdmaWindowSize, c.fabric.info.MaxTransferLength))
 	a.peerPage = p.PageSize
+	a.messages.FileCalls = p.Extensions&wire.FileCalls != 0
 	c.receives.room = c.fabric.layout.dataSize
 	if c.replay.replaced == nil {
 		c.replay.begin(p.BaseSequence, nil)
@@ -191,6 +193,9 @@ func (a *authenticator) answer(o *op) error {
 	}
 	if c.sealing.on() {
 		p.Seal = wire.SealAES128GCM
+	}
+	if a.messages.FileCalls {
+		p.Extensions = wire.FileCalls
 	}
 	block, err := c.engine.association.Answer(c.receives.authAnswer(), a.client, p)
 	if err != nil {

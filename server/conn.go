@@ -74,6 +74,7 @@ func newConn(e *engine, f *fabric, connector rdma.Connector, log *slog.Logger, p
 // init makes the parts of a new connection.
 func (c *conn) init() {
 	f := c.fabric
+	c.auth.messages = f.layout.wire
 	c.loop.c, c.reads.c, c.auth.c = c, c, c
 	c.receives = newReceiveBuffers(f)
 	c.ops.most = f.layout.most

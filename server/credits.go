@@ -230,7 +230,7 @@ func (c *conn) observeLoad(h *wire.Header) error {
 	}
 	k := &c.credits
 	hint := int(h.Credits)
-	if h.Opcode.IO() {
+	if c.auth.messages.Counts(h.Opcode) {
 		hint = max(hint, 1) // itself
 	}
 	k.observe(int32(hint))

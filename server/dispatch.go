@@ -69,14 +69,14 @@ func (c *conn) receive(entry int32, r *rdma.Result) error {
 //
 // Source: [LWIO §I/O Processing] [OP-27] [OP-63] [OP-92e] [OP-92h] [OP-106] [LWIO claim 15]
 func (c *conn) dispatch(o *op, replayed bool) error {
-	err := o.h.Check(o.size, c.fabric.layout.wire)
+	err := o.h.Check(o.size, c.auth.messages)
 	if err != nil && wire.Terminates(err) {
 		return violation("%w", err)
 	}
 	if c.sealing.on() && !o.h.Interrupt() {
 		return violation("a sealed %v asks for a status block", o.h.Opcode)
 	}
-	io := o.h.Opcode.IO()
+	io := c.auth.messages.Counts(o.h.Opcode)
 	if io && !c.begin(o) {
 		return violation("%d requests with %d credits", c.load.begun, c.credits.grant)
 	}
@@ -100,6 +100,12 @@ func (c *conn) dispatch(o *op, replayed bool) error {
 	case wire.OpWrite, wire.OpVecWrite:
 		if !replayed || !c.answerReplayed(o) {
 			c.write(o)
+		}
+	case wire.OpLock, wire.OpUnlock, wire.OpSync, wire.OpStat:
+		c.call(o)
+	case wire.OpSetSize:
+		if !replayed || !c.answerReplayed(o) {
+			c.call(o)
 		}
 	case wire.OpRegister:
 		return c.files.register(o)

@@ -36,6 +36,7 @@ type engine struct {
 
 	rdmaListen       []netip.AddrPort // Config.RDMAListen
 	readers, writers *workerPool
+	syncers          *workerPool
 	credits          creditPool
 	spinners         *spinners
 	oversubscription *oversubscription
@@ -67,9 +68,11 @@ func newEngine(cfg *Config) *engine {
 		Fabrics: e.blocks, Go: e.spawn, Closing: e.ctx.Done(),
 	})
 	e.conns.init(&e.limits, &e.count, evict.NewKnown())
-	e.readers = newWorkerPool(e.limits.Workers, func(o *op) { o.work(o.readRest) })
-	e.writers = newWorkerPool(e.limits.Workers, func(o *op) { o.work(o.writeJoined) })
+	e.readers = newWorkerPool(e.limits.Workers, func(o *op) { o.work(o.read) })
+	e.writers = newWorkerPool(e.limits.Workers, func(o *op) { o.work(o.change) })
 	e.writers.joins = (*op).continuedBy
+	e.syncers = newWorkerPool(e.limits.Workers, func(o *op) { o.work(o.sync) })
+	e.syncers.joins = (*op).syncedWith
 	e.spinners = newSpinners(e.limits.BusyPoll)
 	e.oversubscription = newOversubscription()
 	e.credits.init(e.limits.CreditBudget)
@@ -273,6 +276,7 @@ func (e *engine) close() {
 		e.wg.Wait()
 		e.readers.close()
 		e.writers.close()
+		e.syncers.close()
 		closeAll(e.fabrics)
 	})
 }

@@ -35,8 +35,8 @@ type registeredFile struct {
 	// size is the last size of the file that the receive loop has read, in bytes. The loop
 	// owns it.
 	size int64
-	// reading and writing are the queues of the file, shared by all registrations.
-	reading, writing *fileQueue
+	// reading, writing and syncing are the queues of the file, shared by all registrations.
+	reading, writing, syncing *fileQueue
 	// buffers is the pool that usage belongs to. memory is the part of usage that this
 	// registration holds, in bytes; bufferPool.mu guards it.
 	buffers *bufferPool
@@ -58,7 +58,7 @@ type registeredFile struct {
 // join makes f share the queues and the pool usage of its file.
 func (f *registeredFile) join(e *engine, pool *bufferPool) {
 	node := f.open.Node()
-	f.reading, f.writing = e.readers.join(node), e.writers.join(node)
+	f.reading, f.writing, f.syncing = e.readers.join(node), e.writers.join(node), e.syncers.join(node)
 	f.buffers, f.usage = pool, pool.join(node)
 }
 
@@ -108,6 +108,7 @@ func (f *registeredFile) detach() {
 	}
 	f.reading.leave()
 	f.writing.leave()
+	f.syncing.leave()
 	f.buffers.leave(f.usage)
 }
 

@@ -44,6 +44,10 @@ func FuzzDispatch(f *testing.F) {
 	add(one(by(wire.NewInterrupt(1), completion{Cookie: 6})), one(by(wire.NewInterrupt(255), completion{Cookie: 7})), one(by(wire.NewRead(1, 0, region), poll)))
 	add(one(by(wire.NewCredit(-1), completion{Cookie: 8})), one(by(wire.NewAuth(67, region), completion{Cookie: 9}), make([]byte, 67)...))
 	add(one(by(wire.NewRegister(), completion{Cookie: 1}), make([]byte, 36)...))
+	held := wire.FileLock{Offset: 5, Length: 10, Sequence: 0x11}
+	add(one(by(wire.NewLock(1, held, false), ask)), one(by(wire.NewLock(2, held, true), poll)), one(by(wire.NewUnlock(1, held), poll)))
+	add(one(by(wire.NewSync(1), poll)), one(by(wire.NewSync(1), ask)), one(by(wire.NewCancel(1), completion{Cookie: 5})))
+	add(one(by(wire.NewSetSize(1, 100), ask)), one(by(wire.NewStat(1, region), poll)), one(by(wire.NewStat(2, region), ask)))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		c, qp := newFuzzConn(t)
 		c.fabric.immediate = len(in)%2 != 0

@@ -43,6 +43,7 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 	q := &fuzzQueue{window: 1000}
 	c := newConn(e, f, nil, slog.New(slog.DiscardHandler), peer{})
 	c.setQueues(nil, q)
+	c.auth.messages.FileCalls = true
 	c.auth.passed, c.auth.lineage, c.auth.peerWindow, c.auth.peerPage = true, newFakeSession(1), 1000, 512
 	c.receives.mem = make([]byte, f.layout.total)
 	q.c = c

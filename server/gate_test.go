@@ -135,6 +135,11 @@ func (h *gated) WriteAt(p []byte, off int64, durable bool) (int, error) {
 	return h.Handle.WriteAt(p, off, durable)
 }
 
+func (h *gated) Sync() error {
+	h.pass()
+	return h.Handle.Sync()
+}
+
 func (h *gated) WriteVec(pieces [][]byte, off int64, durable bool) (int, error) {
 	return h.WriteAt(bytes.Join(pieces, nil), off, durable)
 }

@@ -249,8 +249,10 @@ func (t *replayTable) expire(now time.Time) (err error) {
 // leftForGood reports whether the client has logged off.
 func (k *replayResults) leftForGood() bool { return k.lineage != nil && k.lineage.LoggedOff() }
 
-// isWrite reports whether a message changes a file.
-func isWrite(op wire.Opcode) bool { return op == wire.OpWrite || op == wire.OpVecWrite }
+// isWrite reports whether a message changes the data of a file. Its result is kept for a replay.
+func isWrite(op wire.Opcode) bool {
+	return op == wire.OpWrite || op == wire.OpVecWrite || op == wire.OpSetSize
+}
 
 // keepReplay keeps the results of an ended connection for the connection that replaces it. A client
 // that was refused, or sent nothing after AUTH, may not know of this connection: it finds the results under the

@@ -102,8 +102,12 @@ type RDMAStats struct {
 	Wakeups uint64
 	// Credits is the number of granted credits.
 	Credits int
-	// ReadQueue and WriteQueue are the numbers of operations that wait for a worker.
-	ReadQueue, WriteQueue int
+	// ReadQueue, WriteQueue and SyncQueue are the numbers of operations that wait for a worker.
+	ReadQueue, WriteQueue, SyncQueue int
+	// FileCalls counts the LOCK, UNLOCK, SYNC, SETSIZE and STAT messages that were answered, and FileCallFailures
+	// the answers to them with an error status. Syncs counts the calls of fsync for SYNC messages: one serves all that
+	// wait for it.
+	FileCalls, FileCallFailures, Syncs uint64
 	// Replays counts the writes that were sent again on a new connection and had been done
 	// before.
 	Replays uint64
@@ -133,7 +137,7 @@ type counters struct {
 	accepted, rejected, authFailures, userLimited, cut, lost atomic.Uint64
 	registrations, closes, wakeups, gaps, inline, direct     atomic.Uint64
 	replays, cancels, cancelled, immediate, byReference      atomic.Uint64
-	throttled                                                atomic.Uint64
+	throttled, calls, callFailures, syncs                    atomic.Uint64
 	traffic
 }
 
@@ -147,12 +151,13 @@ func (c *counters) snapshot() RDMAStats {
 		Files: int(c.files.Load()), Wakeups: c.wakeups.Load(),
 		ImmediateReads: c.immediate.Load(), ByReferenceWrites: c.byReference.Load(), Cancels: c.cancels.Load(), Cancelled: c.cancelled.Load(),
 		Credits: int(c.credits.Load()), SequenceGaps: c.gaps.Load(), Replays: c.replays.Load(),
+		FileCalls: c.calls.Load(), FileCallFailures: c.callFailures.Load(), Syncs: c.syncs.Load(),
 	}
 }
 
 // stats returns the part of Stats about RDMA.
 func (e *engine) stats() RDMAStats {
 	st := e.count.snapshot()
-	st.ReadQueue, st.WriteQueue = e.readers.length(), e.writers.length()
+	st.ReadQueue, st.WriteQueue, st.SyncQueue = e.readers.length(), e.writers.length(), e.syncers.length()
 	return st
 }

@@ -27,7 +27,7 @@ func (o *op) ratedBytes(l wire.Limits) int {
 // first. A throttled loop does not busy-poll.
 func (l *receiveLoop) throttle(o *op) error {
 	c := l.c
-	wait := c.auth.limiter.Take(1, o.ratedBytes(c.fabric.layout.wire))
+	wait := c.auth.limiter.Take(1, o.ratedBytes(c.auth.messages))
 	if wait == 0 {
 		return nil
 	}

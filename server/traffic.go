@@ -146,6 +146,10 @@ func (o *op) count() {
 	if !o.io {
 		return
 	}
+	if o.h.Opcode.FileCall() {
+		o.countCall()
+		return
+	}
 	o.c.engine.count.add(o.h.Opcode, o.info, o.status)
 	o.c.traffic.add(o.h.Opcode, o.info, o.status)
 	if o.file != nil {
@@ -210,7 +214,7 @@ func (o *op) countInline() {
 // stopwatch returns the latency counters of o; false if its latency is not counted.
 func (o *op) stopwatch() (w stopwatch, ok bool) {
 	switch {
-	case o.file == nil || !o.io || o.data.more:
+	case o.file == nil || !o.io || o.data.more || o.h.Opcode.FileCall():
 		return stopwatch{}, false
 	case o.h.Opcode == wire.OpWrite || o.h.Opcode == wire.OpVecWrite:
 		return stopwatch{&o.file.traffic.writes, &o.c.traffic.writes}, true

@@ -41,6 +41,9 @@ func (c *conn) write(o *op) {
 // continuedBy reports whether next is a write of the same file that begins at the end of o, and
 // neither write is collapsed or in doubt.
 func (o *op) continuedBy(next *op) bool {
+	if o.h.Opcode.FileCall() || next.h.Opcode.FileCall() {
+		return false
+	}
 	return o.file == next.file && o.doubt == nil && next.doubt == nil && o.need == 0 && next.need == 0 && next.h.Offset == o.h.Offset+uint64(o.h.Length)
 }
 

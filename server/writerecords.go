@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
 	"lwio/internal/writelog"
 	"lwio/vfs"
 )
@@ -205,9 +206,11 @@ func (o *op) mayBegin(size int) bool {
 // begin notes in the log that o may have an effect from now on.
 func (o *op) begin() {
 	if log := o.c.replay.log; log != nil && o.doubt == nil {
-		o.slot = log.Begin(&writelog.Record{
-			Number: o.number, Key: o.file.open.ResumeKey(), Off: int64(o.h.Offset), Length: o.h.Length,
-		})
+		r := writelog.Record{Number: o.number, Key: o.file.open.ResumeKey(), Off: int64(o.h.Offset), Length: o.h.Length}
+		if o.h.Opcode == wire.OpSetSize {
+			r.Length = 0 // it has no bytes that another change could overtake
+		}
+		o.slot = log.Begin(&r)
 	}
 }
 

@@ -130,6 +130,17 @@ func (i FileInfo) Node() NodeID { return NodeID{Device: i.Device, File: i.ID} }
 // ReadOnly reports whether the file has no write permission.
 func (i FileInfo) ReadOnly() bool { return i.Attributes&AttrReadOnly != 0 }
 
+// ReportedAttributes returns the attributes as clients get them. The server does not keep the mark of a file that is
+// backed up: each file has the attribute of files that require a backup.
+//
+// Source: [MS-FSCC 2.6]
+func (i FileInfo) ReportedAttributes() uint32 {
+	if i.Dir {
+		return i.Attributes
+	}
+	return i.Attributes&^AttrNormal | AttrArchive
+}
+
 // Times are timestamps to set. A zero time leaves a timestamp unchanged. Most file systems ignore
 // Created.
 type Times struct {

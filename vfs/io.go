@@ -159,7 +159,8 @@ func (o *Open) writeFails(err error) error {
 	return err
 }
 
-// Sync puts all written data of the file on stable storage, including the data of other opens.
+// Sync puts all written data of the file on stable storage, including the data of other opens. Calls of one open that
+// run at the same time share a sync of the backend.
 //
 // Errors: ACCESS_DENIED for a file that the open may not write.
 //
@@ -170,7 +171,7 @@ func (o *Open) Sync() error {
 			return ntstatus.AccessDenied
 		}
 		o.changes.settle()
-		return o.handle.Sync()
+		return o.syncs.do(o.handle.Sync)
 	})
 }
 

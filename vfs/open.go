@@ -31,6 +31,8 @@ type Open struct {
 	caching   openLease
 	writes    *writesInProgress // of the file
 	changes   changeReports
+	syncs     groupSync
+	recorder  atomic.Pointer[Recorder]
 	dir       *directory // nil for a file
 	revoke    hooks      // when a close begins
 	stall     hooks      // when a close has waited too long for I/O

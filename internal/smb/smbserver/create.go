@@ -148,7 +148,7 @@ func created(r *request, o *open, resp *smbwire.CreateResponse, size int) {
 func fileCreated(r *request, o *open, action uint32, info *vfs.FileInfo, asked []smbwire.CreateContext) {
 	resp := smbwire.CreateResponse{
 		OplockLevel: smbwire.OplockNone, CreateAction: action, FileTimes: fileTimes(info),
-		AllocationSize: uint64(info.AllocationSize), EndOfFile: uint64(info.Size), FileAttributes: attributes(info),
+		AllocationSize: uint64(info.AllocationSize), EndOfFile: uint64(info.Size), FileAttributes: info.ReportedAttributes(),
 	}
 	for _, x := range asked {
 		switch x.Name {
@@ -184,15 +184,4 @@ func fileTimes(i *vfs.FileInfo) smbwire.FileTimes {
 		CreationTime: smbwire.FiletimeOf(i.Created), LastAccessTime: smbwire.FiletimeOf(i.Accessed),
 		LastWriteTime: smbwire.FiletimeOf(i.Modified), ChangeTime: smbwire.FiletimeOf(i.Changed),
 	}
-}
-
-// attributes returns the attributes of a file. The server does not keep the mark of a file that is
-// backed up: each file has the attribute of files that require a backup.
-//
-// Source: [MS-FSCC 2.6]
-func attributes(i *vfs.FileInfo) uint32 {
-	if !i.Dir {
-		return i.Attributes&^vfs.AttrNormal | vfs.AttrArchive
-	}
-	return i.Attributes
 }

@@ -62,6 +62,7 @@ func (t *lineages) grant(d *durable, s *Session, o *open, action vfs.Action) boo
 		o.durable = nil
 		return false
 	}
+	o.file.SetRecorder(recorder{d, &t.kept})
 	t.mu.Lock()
 	s.lineage.lasting = true
 	t.mu.Unlock()

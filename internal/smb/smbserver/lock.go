@@ -47,15 +47,20 @@ func (o *open) gotLocks(q *smbwire.LockRequest, locks ...vfs.Lock) ntstatus.Stat
 	if o.durable == nil {
 		return ntstatus.Success
 	}
-	err := o.durable.kept.lock(locks, q)
+	return statusOf(o.durable.gotLocks(q, locks...))
+}
+
+// gotLocks writes the locks that the open has got into the state. If that fails the open loses the locks.
+func (d *durable) gotLocks(q *smbwire.LockRequest, locks ...vfs.Lock) error {
+	err := d.kept.lock(locks, q)
 	if err != nil {
 		ranges := make([]vfs.Range, len(locks))
 		for i, l := range locks {
 			ranges[i] = l.Range
 		}
-		_ = o.file.Unlock(ranges...) // only a close has unlocked them
+		_ = d.file.Unlock(ranges...) // only a close has unlocked them
 	}
-	return statusOf(err)
+	return err
 }
 
 // unlockRanges unlocks the ranges up to the first that fails.

@@ -163,7 +163,7 @@ func (l *listing) add(i *vfs.FileInfo) bool {
 	}
 	e := smbwire.DirEntry{
 		FileTimes: fileTimes(i), EndOfFile: uint64(i.Size), AllocationSize: uint64(i.AllocationSize),
-		FileAttributes: attributes(i), FileID: i.ID, Name: name,
+		FileAttributes: i.ReportedAttributes(), FileID: i.ID, Name: name,
 	}
 	l.b, l.last = smbwire.AppendDirEntry(l.b, l.start, l.last, l.class, &e)
 	l.count++

@@ -137,11 +137,11 @@ func queryFile(o *open, class smbwire.FileClass) (information, ntstatus.Status) 
 	case smbwire.ClassNetworkOpen:
 		i := smbwire.NetworkOpenInfo{
 			FileTimes: fileTimes(&info), AllocationSize: uint64(info.AllocationSize),
-			EndOfFile: uint64(info.Size), FileAttributes: attributes(&info),
+			EndOfFile: uint64(info.Size), FileAttributes: info.ReportedAttributes(),
 		}
 		return whole(i.AppendTo(nil))
 	case smbwire.ClassAttributeTag:
-		i := smbwire.AttributeTagInfo{FileAttributes: attributes(&info)}
+		i := smbwire.AttributeTagInfo{FileAttributes: info.ReportedAttributes()}
 		return whole(i.AppendTo(nil))
 	case smbwire.ClassCompression:
 		i := smbwire.CompressionInfo{CompressedFileSize: uint64(info.Size)}
@@ -215,7 +215,7 @@ func mode(f *vfs.Open) uint32 { return uint32(f.Options() & modeOptions) }
 
 // basicInfo returns the times and attributes of a file.
 func basicInfo(i *vfs.FileInfo) smbwire.BasicInfo {
-	return smbwire.BasicInfo{FileTimes: fileTimes(i), FileAttributes: attributes(i)}
+	return smbwire.BasicInfo{FileTimes: fileTimes(i), FileAttributes: i.ReportedAttributes()}
 }
 
 // standardInfo returns the sizes, links and kind of a file.

@@ -155,7 +155,7 @@ func (r *restoring) open(o *savedOpen) error {
 		return err
 	}
 	if rec.unsynced {
-		d.syncFailed.set(ntstatus.UnexpectedIOError, 0)
+		d.syncFailed.set(ntstatus.UnexpectedIOError, carrier{})
 	}
 	if !t.adopt(l, d) {
 		_ = file.Close() // vfs logs a failed delete
@@ -251,6 +251,7 @@ func (t *lineages) adopt(l *Lineage, d *durable) bool {
 	t.byFile.add(d)
 	t.addInstanceLocked(d)
 	t.mu.Unlock()
+	d.file.SetRecorder(recorder{d, &t.kept})
 	d.file.OnRevoke(func() { t.closed(d) })
 	return true
 }

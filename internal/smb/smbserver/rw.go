@@ -21,7 +21,7 @@ func handleClose(r *request, q smbwire.CloseRequest) ntstatus.Status {
 			resp = smbwire.CloseResponse{
 				Flags: smbwire.ClosePostQueryAttributes, FileTimes: fileTimes(&info),
 				AllocationSize: uint64(info.AllocationSize), EndOfFile: uint64(info.Size),
-				FileAttributes: attributes(&info),
+				FileAttributes: info.ReportedAttributes(),
 			}
 		}
 	}

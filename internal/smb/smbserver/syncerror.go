@@ -8,53 +8,67 @@ import (
 	"lwio/vfs"
 )
 
-// syncError is the last failure of the disk at a FLUSH of a durable open. The system reports it once. The client may
-// not get the response, so it is repeated on the next session, unless another FLUSH of the same session shows that the
-// client has it: a FLUSH without an error says that all written data is on the disk. Safe for concurrent use.
+// carrier names the way of the response to a FLUSH to the client: a session of SMB, or a connection of another
+// protocol (vfs.Recorder). The zero value is none. An open outlives its carriers, so a carrier is a name.
+type carrier struct {
+	other bool   // a connection of another protocol
+	id    uint64 // of the session, or of that connection
+}
+
+// syncError is the last failure of the disk at a FLUSH of a durable open, or at a sync over another protocol. The
+// system reports it once. The client may not get the response, so it is repeated on the next carrier, unless another
+// FLUSH over the same carrier shows that the client has it: a FLUSH without an error says that all written data is on
+// the disk. Safe for concurrent use.
 type syncError struct {
 	mu    sync.Mutex
 	st    ntstatus.Status // Success for none
-	shown uint64          // id of the last session that it was sent to, 0 for none: an open outlives its sessions
+	shown carrier         // the last one that it was sent over
 }
 
-// due returns the failure that a FLUSH of a session has to report. The client of the session that sends another
-// one has seen the response to the last.
-func (e *syncError) due(s *Session) ntstatus.Status {
+// due returns the failure that a FLUSH over a carrier has to report. A client that sends another one over the same
+// carrier has seen the response to the last.
+func (e *syncError) due(c carrier) ntstatus.Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.shown == s.id {
+	if e.shown == c {
 		e.st = ntstatus.Success
 	}
 	if e.st != ntstatus.Success {
-		e.shown = s.id
+		e.shown = c
 	}
 	return e.st
 }
 
-// set notes a failure. session is the id of the session that it is sent to, 0 for none.
-func (e *syncError) set(st ntstatus.Status, session uint64) {
+// set notes a failure, and the carrier that it is sent over.
+func (e *syncError) set(st ntstatus.Status, c carrier) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.st, e.shown = st, session
+	e.st, e.shown = st, c
 }
 
-// flush puts the written data of an open on the disk.
+// flush puts the written data of an open of a session on the disk.
 //
 // Source: [MS-SMB2 3.3.5.11], [OP-92f]
 func (k *keptFiles) flush(o *open, s *Session) ntstatus.Status {
-	d := o.durable
+	return k.sync(o.file, o.durable, carrier{id: s.id})
+}
+
+// sync puts the written data of a file on the disk, for a request over a carrier. d is its durable open, or nil.
+//
+// Source: [OP-92f], [OP-116]
+func (k *keptFiles) sync(f *vfs.Open, d *durable, c carrier) ntstatus.Status {
 	if d != nil {
-		if st := d.syncFailed.due(s); st != ntstatus.Success {
+		if st := d.syncFailed.due(c); st != ntstatus.Success {
 			return st
 		}
 	}
-	st := statusOf(o.file.Sync())
+	st := statusOf(f.Sync())
 	switch {
 	case ofDisk(st):
 		if d != nil {
-			d.syncFailed.set(st, s.id)
+			d.syncFailed.set(st, c)
 		}
-		k.syncFails(o.file, nil)
+		k.syncFails(f, nil)
 	case d != nil && st == ntstatus.Success:
 		k.setUnsynced(d, false)
 	}

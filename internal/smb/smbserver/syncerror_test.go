@@ -8,28 +8,29 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// A failure is repeated to each session until a second FLUSH of it.
-func TestSyncErrorIsRepeatedToTheNextSession(t *testing.T) {
+// A failure is repeated over each carrier until a second FLUSH over it. A session and a connection of another protocol
+// differ, also if they have the same number.
+func TestSyncErrorIsRepeatedOverTheNextCarrier(t *testing.T) {
 	const failure = ntstatus.UnexpectedIOError
-	first, next, last := &Session{id: 1}, &Session{id: 2}, &Session{id: 3}
+	first, next, last := carrier{id: 1}, carrier{id: 2}, carrier{other: true, id: 2}
 	var e syncError
 	if st := e.due(first); st != ntstatus.Success {
 		t.Errorf("without a failure: %v", st)
 	}
-	e.set(failure, first.id)
+	e.set(failure, first)
 	for i, x := range []struct {
-		s    *Session
+		s    carrier
 		want ntstatus.Status
 	}{{next, failure}, {last, failure}, {last, ntstatus.Success}, {first, ntstatus.Success}} {
 		if st := e.due(x.s); st != x.want {
 			t.Errorf("FLUSH %d: %v, want %v", i+1, st, x.want)
 		}
 	}
-	e.set(failure, first.id)
+	e.set(failure, first)
 	if st := e.due(first); st != ntstatus.Success {
 		t.Errorf("the session that has the response: %v", st)
 	}
-	e.set(failure, 0)
+	e.set(failure, carrier{})
 	if st := e.due(first); st != failure {
 		t.Errorf("a failure before a restart: %v", st)
 	}
@@ -40,12 +41,12 @@ func TestSyncErrorKeepsNoSession(t *testing.T) {
 	var e syncError
 	show := func() weak.Pointer[Session] {
 		s := &Session{id: 1}
-		e.set(ntstatus.UnexpectedIOError, s.id)
-		if st := e.due(&Session{id: 2}); st != ntstatus.UnexpectedIOError {
+		e.set(ntstatus.UnexpectedIOError, carrier{id: s.id})
+		if st := e.due(carrier{id: 2}); st != ntstatus.UnexpectedIOError {
 			t.Fatal(st)
 		}
-		e.set(ntstatus.UnexpectedIOError, 0)
-		e.due(s)
+		e.set(ntstatus.UnexpectedIOError, carrier{})
+		e.due(carrier{id: s.id})
 		return weak.Make(s)
 	}
 	s := show()
