@@ -1,11 +1,13 @@
 package lwio_test
 
 import (
+	"errors"
 	"io"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"lwio"
 	"lwio/internal/test/skip"
@@ -200,3 +202,32 @@ const (
 	maxAllocs        = 4
 	maxAllocsPolling = 8
 )
+
+// BenchmarkLockPair locks and unlocks a range, beside two reads of 4 KiB in turns of the same run. The metric ratio is the
+// time of a pair over that of two reads.
+func BenchmarkLockPair(b *testing.B) {
+	const size, bs, turn = 64 << 20, 4096, 200
+	benchFile(b, size, func(b *testing.B, f *lwio.File) {
+		random := rand.New(rand.NewPCG(1, 2))
+		p, r := make([]byte, bs), lwio.Range{Off: 1 << 30, Len: 1}
+		var pairs, reads time.Duration
+		for b.Loop() {
+			began := time.Now()
+			for range turn {
+				if err := errors.Join(f.Lock(b.Context(), r, lwio.LockExclusive), f.Unlock(b.Context(), r)); err != nil {
+					b.Fatal(err)
+				}
+			}
+			middle := time.Now()
+			for range 2 * turn {
+				if _, err := f.ReadAt(p, random.Int64N(size/bs)*bs); err != nil {
+					b.Fatal(err)
+				}
+			}
+			pairs, reads = pairs+middle.Sub(began), reads+time.Since(middle)
+		}
+		b.ReportMetric(float64(pairs.Nanoseconds())/float64(b.N*turn), "ns/pair")
+		b.ReportMetric(float64(reads.Nanoseconds())/float64(b.N*turn), "ns/2reads")
+		b.ReportMetric(float64(pairs)/float64(reads), "ratio")
+	})
+}

@@ -62,7 +62,7 @@ func (c *Client) Stats() Stats {
 		Cancels: s.Cancels, Latency: s.Latency, ProcessCPU: s.ProcessCPU,
 		Connects: s.Connects, Lost: s.Lost, Reconnects: s.Reconnects,
 		ReplayedReads: s.ReplayedReads, ReplayedWrites: s.ReplayedWrites,
-		SMBReconnects: s.SMBReconnects, Reclaimed: s.Reclaimed,
+		SMBReconnects: s.SMBReconnects, Reclaimed: s.Reclaimed, FileCalls: s.FileCalls,
 	}
 }
 

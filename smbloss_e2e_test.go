@@ -59,10 +59,10 @@ func once(command uint16, n int32, fate faultconn.Fate) func(uint16) faultconn.F
 	}
 }
 
-// While there is no SMB connection, RDMA goes on. Calls that need SMB wait for the next session, in which
-// the open file and its locks are as before.
+// While there is no SMB connection, RDMA goes on, with locks, syncs and descriptions. Calls that need SMB wait for the next
+// session, in which the open file and its locks are as before.
 //
-// Source: [OP-42], [OP-112]
+// Source: [OP-42], [OP-112], [OP-116]
 func TestRDMAGoesOnWithoutSMB(t *testing.T) {
 	onLink(t, func(t *testing.T, s *lwiotest.Server, c *lwio.Client, link *faultconn.Link) {
 		if !c.Transport().RDMA() {
@@ -90,8 +90,16 @@ func TestRDMAGoesOnWithoutSMB(t *testing.T) {
 		}
 		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 		defer cancel()
-		if err := f.Sync(short); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Stat(short, "f"); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a call outlasts its deadline, or does not wait: %v", err)
+		}
+		other := lwio.Range{Off: 1 << 30, Len: 10}
+		must(t, errors.Join(f.Sync(ctx), f.Lock(ctx, other, lwio.LockExclusive), f.Unlock(ctx, other)))
+		if info, err := f.Stat(ctx); err != nil || info.Size() != 100_000 {
+			t.Error(info, err)
+		}
+		if n := c.Stats().FileCalls; n != 4 {
+			t.Errorf("%d file calls without SMB", n)
 		}
 		link.Up()
 		must(t, f.Sync(ctx))
@@ -101,6 +109,7 @@ func TestRDMAGoesOnWithoutSMB(t *testing.T) {
 			t.Error(err)
 		}
 		put(t, c, "g", []byte("g"))
+		eventually(t, func() bool { return c.Stats().Reclaimed > 0 }) // no call needs the open file over SMB
 		if st := c.Stats(); st.Lost != 0 || st.SMBReconnects != 1 || st.Reclaimed == 0 {
 			t.Errorf("%+v", st)
 		}

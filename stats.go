@@ -38,6 +38,9 @@ type Stats struct {
 	// SMBReconnects counts the SMB sessions that replaced a lost one. Reclaimed counts the open files
 	// that such a session took over, with their locks.
 	SMBReconnects, Reclaimed uint64
+	// FileCalls counts the locks, unlocks, syncs and descriptions of open files that the server has
+	// answered over RDMA. The others went over SMB.
+	FileCalls uint64
 }
 
 // Histogram counts durations in buckets by powers of two. It has:

@@ -20,6 +20,7 @@ type Stats struct {
 	Connects, Lost, Reconnects    uint64
 	ReplayedReads, ReplayedWrites uint64
 	SMBReconnects, Reclaimed      uint64
+	FileCalls                     uint64
 }
 
 // SessionState is the state of an SMB session.

@@ -22,12 +22,14 @@ import (
 // Client is the engine of an lwio.Client.
 type Client struct {
 	paths.Set
-	sess  smbshare.Session
-	calls sync.Pool // of queues for blocking calls
+	sess      smbshare.Session
+	calls     sync.Pool // of queues for blocking calls
+	freeCalls sync.Pool // of rdmaconn.FileCalls
 
 	overRDMA                base.TrafficCounter
 	overSMB                 base.TrafficCounter
 	readsAgain, writesAgain atomic.Uint64
+	fileCalls               atomic.Uint64 // over RDMA
 	closing                 sync.Once
 }
 
@@ -44,6 +46,7 @@ func (c *Client) Stats() base.Stats {
 	s.RDMA, s.SMB = c.overRDMA.Snapshot(), c.overSMB.Snapshot()
 	s.Connects, s.Lost, s.Reconnects = c.Connections.Load(), c.Lost.Load(), c.Reconnects.Load()
 	s.ReplayedReads, s.ReplayedWrites = c.readsAgain.Load(), c.writesAgain.Load()
+	s.FileCalls = c.fileCalls.Load()
 	st := c.sess.State()
 	s.SMBReconnects, s.Reclaimed = st.Reconnects, st.Reclaimed
 	c.Counts.Snapshot(&s)

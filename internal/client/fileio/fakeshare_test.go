@@ -323,9 +323,11 @@ func (h *fakeHandle) Flush(context.Context) error {
 	return nil
 }
 
-func (h *fakeHandle) Lock(ctx context.Context, _ smbshare.Range, _, _ bool) error { return ctx.Err() }
+func (h *fakeHandle) Lock(ctx context.Context, _ smbshare.Range, _, _ bool, _ smbshare.Carrier) error {
+	return ctx.Err()
+}
 
-func (h *fakeHandle) Unlock(ctx context.Context, _ smbshare.Range) error {
+func (h *fakeHandle) Unlock(ctx context.Context, _ smbshare.Range, _ smbshare.Carrier) error {
 	h.s.count(&h.s.unlocks)
 	return ctx.Err()
 }

@@ -23,6 +23,8 @@ type File struct {
 	options uint32
 	closed  atomic.Bool
 	writes  barrier.Barrier // Sync, Truncate, Unlock and Close wait for it
+	// smbCalls counts the file calls before the first registration.
+	smbCalls atomic.Uint32
 
 	regs        []atomic.Pointer[registration] // of each path
 	registering []chan struct{}                // of each path: holds a token while a goroutine registers
@@ -99,9 +101,9 @@ func (f *File) check(ctx context.Context, off int64, n int) error {
 	return nil
 }
 
-// Sync flushes the file over SMB after all earlier writes.
+// Sync flushes the file after all earlier writes.
 func (f *File) Sync(ctx context.Context) error {
-	return base.Wrap("sync", f.name, f.ordered(ctx, func(ctx context.Context) error { return f.h.Flush(ctx) }))
+	return base.Wrap("sync", f.name, f.ordered(ctx, f.flush))
 }
 
 // Truncate changes the size of the file over SMB after all earlier writes.
@@ -166,7 +168,7 @@ func (f *File) Stat(ctx context.Context) (fs.FileInfo, error) {
 	}
 	ctx, cancel := f.c.Cfg.Bounded(ctx)
 	defer cancel()
-	e, err := f.h.Stat(ctx)
+	e, err := f.describe(ctx)
 	if err != nil {
 		return nil, base.Wrap("stat", f.name, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"lwio/internal/client/smbshare"
+	"lwio/internal/wire"
 )
 
 // LockMode is the mode of a byte-range lock, exported as lwio.LockMode.
@@ -37,10 +38,13 @@ func (f *File) LockRange(ctx context.Context, r smbshare.Range, mode LockMode, w
 	}
 	ctx, cancel := f.c.Cfg.Bounded(ctx)
 	defer cancel()
-	return f.h.Lock(ctx, r, mode == LockExclusive, wait)
+	lock := func(fid uint16, l wire.FileLock) wire.Header { return wire.NewLock(fid, l, mode == LockShared) }
+	return f.h.Lock(ctx, r, mode == LockExclusive, wait, f.locker(ctx, lock, r))
 }
 
 // Unlock ends the lock of exactly this range, after all earlier writes of the file.
 func (f *File) Unlock(ctx context.Context, r smbshare.Range) error {
-	return f.failed("unlock", f.ordered(ctx, func(ctx context.Context) error { return f.h.Unlock(ctx, r) }))
+	return f.failed("unlock", f.ordered(ctx, func(ctx context.Context) error {
+		return f.h.Unlock(ctx, r, f.locker(ctx, wire.NewUnlock, r))
+	}))
 }

@@ -62,7 +62,9 @@ func (a *Association) Auth(cookie uint64, p *wire.AuthParams, room rdma.RemoteAd
 		return nil, errNotBound
 	}
 	p.Key, p.Signature = &a.serverKey, new([16]byte)
-	if a.authKey != nil {
+	if a.authKey == nil {
+		p.Extensions = 0 // the server goes by the text alone
+	} else {
 		p.Binding, p.Keyed = binding, new(wire.KeyedOption)
 		rand.Read(p.Keyed.Nonce[:]) // never fails
 	}

@@ -45,15 +45,21 @@ type pace struct {
 	way           atomic.Bool  // the way that it tries: true is polling
 }
 
-// paces are sorted by direction and by the number of bits of the size.
-type paces [2][33]pace
+// paces are sorted by direction and by the number of bits of the size. Each kind of file call has one.
+type paces struct {
+	transfers [2][33]pace
+	calls     [kindChange - kindStat + 1]pace
+}
 
 func (p *paces) of(kind requestKind, size uint32) *pace {
 	way := 0
-	if kind == kindWrite {
+	switch {
+	case kind >= kindStat:
+		return &p.calls[kind-kindStat]
+	case kind == kindWrite:
 		way = 1
 	}
-	return &p[way][bits.Len32(size)]
+	return &p.transfers[way][bits.Len32(size)]
 }
 
 // polls decides about the next request. It is polled if polled answers come within the patience,

@@ -293,7 +293,7 @@ func (r *receiver) settled(s *Request, was requestState, ios wire.IOStatusBlock,
 		return r.credits.answered(s, ios)
 	case kindWakeUp:
 		return r.wokenUp(s, ios.Status)
-	case kindControl, kindRead, kindWrite:
+	case kindControl, kindRead, kindWrite, kindStat, kindSync, kindChange:
 		r.credits.release(s)
 	}
 	return nil

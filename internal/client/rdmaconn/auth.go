@@ -28,13 +28,16 @@ const (
 	maxServerSize = 1 << 30
 )
 
-// Limits bound one request, in bytes.
+// Limits bound one request, in bytes, and say which requests the server takes.
 type Limits struct {
 	Read          int // of one READ
 	Write         int // of one WRITE
 	Same          int // of one collapsed VEC_WRITE, 0 for none
 	CopyThreshold int // of a READ that goes through the memory of the connection
 	Gather        int // parts of memory that one WRITE is gathered from, not bytes
+
+	// FileCalls: the server takes LOCK, UNLOCK, SYNC, SETSIZE and STAT.
+	FileCalls bool
 }
 
 // session has the results of AUTH other than the limits.
@@ -146,6 +149,7 @@ func (x authentication) params() *wire.AuthParams {
 		MaxSendBufferSize: announcedSend, MaxRecvBufferSize: wire.StatusResponseSize,
 		HeaderSize: wire.HeaderSize, Credits: uint16(len(c.table.entries)),
 	}
+	p.Extensions = wire.FileCalls
 	if c.sealing.wanted {
 		p.Seal = wire.SealAES128GCM
 	}
@@ -177,6 +181,7 @@ func (x authentication) adopt(ctx context.Context, p *wire.AuthParams) error {
 		Write:         min(write, most-wire.HeaderSize),
 		CopyThreshold: c.cfg.CopyThreshold,
 		Gather:        len(c.table.entries[0].sges) - 1,
+		FileCalls:     p.Extensions&wire.FileCalls != 0,
 	}
 	if c.Limits.Read < 1 || c.Limits.Write < 1 {
 		return base.ProtocolError("the server takes writes of %d bytes and reads of %d", c.Limits.Write, c.Limits.Read)

@@ -46,15 +46,17 @@ func (d *delivery) now() int64 {
 // observe counts an I/O request that was answered.
 func (d *delivery) observe(s *Request) {
 	d.io++
-	if s.kind == kindWrite {
+	if s.kind.changes() {
 		d.writes++
 	}
 	took, polled := d.now()-s.began, s.load().polled()
-	if took != d.took || polled != d.polled {
-		d.flushDelays()
-		d.took, d.polled = took, polled
+	if s.kind.transfers() {
+		if took != d.took || polled != d.polled {
+			d.flushDelays()
+			d.took, d.polled = took, polled
+		}
+		d.same++
 	}
-	d.same++
 	if s.pace != nil {
 		s.pace.took(polled, took)
 	}

@@ -32,9 +32,10 @@ type messageMemory struct {
 	blocks                         []byte
 }
 
-// allocate makes the memory of n entries with small reads of up to smallRead bytes. After an error
-// close must be called too.
+// allocate makes the memory of n entries with small reads of up to smallRead bytes, and the answers to STAT. After an
+// error close must be called too.
 func (m *messageMemory) allocate(ctx context.Context, a rdma.Adapter, n, smallRead int) (err error) {
+	smallRead = max(smallRead, wire.StatInfoSize)
 	m.sendSize, m.bounceSize, m.readSize = headerSize+CopyWrite, (smallRead+bounceAlign-1)/bounceAlign*bounceAlign, smallRead
 	recv, send, bounce := (n+1)*m.statusSize, n*m.sendSize, n*m.bounceSize
 	statusAt := (bounce + wire.IOStatusBlockSize - 1) / wire.IOStatusBlockSize * wire.IOStatusBlockSize

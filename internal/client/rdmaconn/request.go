@@ -35,10 +35,19 @@ const (
 	kindGrow   // the CREDIT message that answers a positive delta
 	kindRetire // a CREDIT message that gives up its credit
 	kindWakeUp // an INTERRUPT
+	kindStat
+	kindSync
+	kindChange // LOCK and UNLOCK
 )
 
 // io reports whether the server counts the request as I/O.
-func (k requestKind) io() bool { return k == kindRead || k == kindWrite }
+func (k requestKind) io() bool { return k.transfers() || k >= kindStat }
+
+// transfers reports whether the request moves data of the file.
+func (k requestKind) transfers() bool { return k == kindRead || k == kindWrite }
+
+// changes reports whether the request changes the file.
+func (k requestKind) changes() bool { return k == kindWrite || k == kindChange }
 
 // Request is an entry of the request table: one credit, with the state and the memory of one
 // request in flight. The goroutine that took the credit writes the plain fields until the

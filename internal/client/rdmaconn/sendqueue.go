@@ -179,7 +179,7 @@ func (q *sendQueue) addLocked(s *Request, h *wire.Header, data *Payload, as requ
 		q.fresh++
 		s.began, s.fid = at, h.Fid
 	}
-	if s.kind == kindWrite {
+	if s.kind.changes() {
 		q.count.unanswered.Add(1)
 	}
 	s.startClock(q.count.ticks.Load())

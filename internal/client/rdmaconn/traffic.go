@@ -9,7 +9,7 @@ import (
 type traffic struct {
 	sent       atomic.Int64 // I/O requests; changes under sendQueue.mu
 	seen       atomic.Int64 // I/O requests that were seen complete
-	unanswered atomic.Int64 // writes that were sent and not answered
+	unanswered atomic.Int64 // requests that change a file, and were sent and not answered
 	pending    atomic.Int64 // requests in flight or queued, the hint in every header
 	ticks      atomic.Int64 // of the watchdog
 	born       time.Time

@@ -27,6 +27,7 @@ type handle struct {
 
 	stale  atomic.Pointer[error] // why the server does not keep the open; nil as long as it may
 	closed atomic.Bool           // by the program
+	wrote  atomic.Bool           // a WRITE or a change of the size was sent, or is about to be
 
 	turn chan struct{} // holds a token while a goroutine reclaims or closes the open
 	// left is the last file that was closed, with the result. The holder of the turn has them.
@@ -263,6 +264,7 @@ func (h *handle) ReadAt(ctx context.Context, p []byte, off int64) (n int, err er
 }
 
 func (h *handle) WriteAt(ctx context.Context, p []byte, off int64) (n int, err error) {
+	h.wrote.Store(true)
 	err = h.try(ctx, false, func(f *smbclient.File) error {
 		m, err := f.WriteAt(ctx, p[n:], off+int64(n))
 		n += m
@@ -286,10 +288,13 @@ func (h *handle) Flush(ctx context.Context) error {
 }
 
 // Settle returns nil after a loss: the server has ended the requests of the lost link before it
-// answered on the next one.
+// answered on the next one. It needs no link if there was no such request.
 //
 // Source: [MS-SMB2 3.3.5.5.3]
 func (h *handle) Settle(ctx context.Context) error {
+	if !h.wrote.Load() {
+		return h.Err()
+	}
 	return h.try(ctx, true, func(f *smbclient.File) error { return f.Settle(ctx) })
 }
 
@@ -312,6 +317,7 @@ func (h *handle) Entries(ctx context.Context) (list []Entry, err error) {
 // SetSize asks for the size if the response was lost: the size that was to be set is the outcome. With
 // another size the outcome is unknown, because another client may have changed the size after it.
 func (h *handle) SetSize(ctx context.Context, size int64) error {
+	h.wrote.Store(true)
 	var unknown error // the loss of the response
 	err := h.s.try(ctx, true, func(l *link) error {
 		f, err := h.fileOn(ctx, l)

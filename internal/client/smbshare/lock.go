@@ -2,25 +2,27 @@ package smbshare
 
 import (
 	"context"
+	"errors"
 
 	"lwio/internal/client/base"
+	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbclient"
 )
 
-func (h *handle) Lock(ctx context.Context, r Range, exclusive, wait bool) error {
-	return h.lock(ctx, smbclient.LockCall{Off: r.Off, Len: r.Len, Exclusive: exclusive, Wait: wait})
+func (h *handle) Lock(ctx context.Context, r Range, exclusive, wait bool, by Carrier) error {
+	return h.lock(ctx, smbclient.LockCall{Off: r.Off, Len: r.Len, Exclusive: exclusive, Wait: wait}, by)
 }
 
-func (h *handle) Unlock(ctx context.Context, r Range) error {
-	return h.lock(ctx, smbclient.LockCall{Off: r.Off, Len: r.Len, Unlock: true})
+func (h *handle) Unlock(ctx context.Context, r Range, by Carrier) error {
+	return h.lock(ctx, smbclient.LockCall{Off: r.Off, Len: r.Len, Unlock: true}, by)
 }
 
 // lock does one LOCK request. On a persistent open it has a sequence, so the server does it once even if
-// it is sent again after a loss. A lock that the call gives up while its outcome is unknown is settled
-// later.
+// it is sent again after a loss, over another carrier or over SMB. A lock that the call gives up while its outcome is
+// unknown is settled later.
 //
-// Source: [MS-SMB2 3.2.4.19]
-func (h *handle) lock(ctx context.Context, c smbclient.LockCall) error {
+// Source: [MS-SMB2 3.2.4.19], [OP-116]
+func (h *handle) lock(ctx context.Context, c smbclient.LockCall, by Carrier) error {
 	if !h.persistent {
 		return h.try(ctx, false, func(f *smbclient.File) error { return f.DoLock(ctx, c) })
 	}
@@ -28,6 +30,25 @@ func (h *handle) lock(ctx context.Context, c smbclient.LockCall) error {
 	d := &doubt{bucket: bucket, sequence: sequence, r: Range{c.Off, c.Len}, unlock: c.Unlock, exclusive: c.Exclusive}
 	c.Sequence = sequence
 	undecided := false // a request was sent, and nothing says whether the server has done it
+	if by != nil && sequence != 0 {
+		r := by(ctx, sequence)
+		waits := c.Wait && errors.Is(r.Err, ntstatus.LockNotGranted) // only over SMB
+		switch {
+		case r.Outcome == GivenUp:
+			h.settleAfter(d, r.Over)
+			return r.Err
+		case r.Outcome == Answered && !waits:
+			h.locks.free(bucket)
+			return r.Err
+		}
+		undecided = r.Outcome == Lost
+	}
+	return h.lockOverSMB(ctx, c, d, undecided)
+}
+
+// lockOverSMB sends the LOCK request c, whose outcome d is in doubt if undecided is set.
+func (h *handle) lockOverSMB(ctx context.Context, c smbclient.LockCall, d *doubt, undecided bool) error {
+	bucket, sequence := d.bucket, d.sequence
 	err := h.s.try(ctx, sequence != 0, func(l *link) error {
 		f, err := h.fileOn(ctx, l)
 		if err != nil {
@@ -57,6 +78,17 @@ func (h *handle) lock(ctx context.Context, c smbclient.LockCall) error {
 		h.settleSoon()
 	}
 	return err
+}
+
+// settleAfter settles a lock that was given up over another carrier, once over says that nothing of its request
+// goes on at the server.
+func (h *handle) settleAfter(d *doubt, over func(ctx context.Context) error) {
+	_ = h.s.start(func() { // the end of the session ends the locks
+		if over(h.s.ctx) == nil {
+			h.locks.add(d)
+			h.settleSoon()
+		}
+	})
 }
 
 // lateLock handles the response to a lock that was given up on the link of f. A lock that the server has

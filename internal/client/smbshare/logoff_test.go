@@ -40,7 +40,7 @@ func TestCloseAfterLossEndsOpens(t *testing.T) {
 			s, link := lwiotest.NewServer(t, &lwiotest.Config{SMBOnly: true}), new(faultconn.Link)
 			sess := connectBy(t, s, link)
 			h := create(t, sess, "f")
-			if err := h.Lock(t.Context(), first, true, false); err != nil {
+			if err := h.Lock(t.Context(), first, true, false, nil); err != nil {
 				t.Fatal(err)
 			}
 			breaks(link)
@@ -60,7 +60,7 @@ func TestCloseAfterLossEndsOpens(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := other.Lock(t.Context(), first, true, false); err != nil {
+			if err := other.Lock(t.Context(), first, true, false, nil); err != nil {
 				t.Errorf("a lock is left: %v", err)
 			}
 		})

@@ -170,13 +170,13 @@ func TestHandleLocksRanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := smbshare.Range{Off: 5, Len: 10}
-	if err := h.Lock(ctx, r, true, false); err != nil {
+	if err := h.Lock(ctx, r, true, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	if err := other.Lock(ctx, r, false, false); !errors.Is(err, ntstatus.LockNotGranted) {
+	if err := other.Lock(ctx, r, false, false, nil); !errors.Is(err, ntstatus.LockNotGranted) {
 		t.Error(err)
 	}
-	if err := errors.Join(h.Unlock(ctx, r), other.Lock(ctx, r, true, true), other.Close(ctx), h.Close(ctx)); err != nil {
+	if err := errors.Join(h.Unlock(ctx, r, nil), other.Lock(ctx, r, true, true, nil), other.Close(ctx), h.Close(ctx)); err != nil {
 		t.Error(err)
 	}
 }

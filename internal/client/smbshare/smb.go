@@ -122,9 +122,10 @@ type Handle interface {
 	Flush(ctx context.Context) error
 	// Settle waits until no writeAt or setSize that was given up may still be done.
 	Settle(ctx context.Context) error
-	// Lock locks a range, and waits for it or not; unlock ends one lock of it.
-	Lock(ctx context.Context, r Range, exclusive, wait bool) error
-	Unlock(ctx context.Context, r Range) error
+	// Lock locks a range, and waits for it or not; unlock ends one lock of it. by is another carrier that the
+	// request is tried over first, or nil.
+	Lock(ctx context.Context, r Range, exclusive, wait bool, by Carrier) error
+	Unlock(ctx context.Context, r Range, by Carrier) error
 	Stat(ctx context.Context) (Entry, error)
 	SetSize(ctx context.Context, size int64) error
 	// Keep takes the deletion at the close back, and then moves the open file to a name in the share, in
