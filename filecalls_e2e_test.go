@@ -67,6 +67,27 @@ func TestFileCallsOverEachTransport(t *testing.T) {
 	})
 }
 
+// A client that copies no small reads has memory for the description of a file.
+//
+// Source: [OP-116]
+func TestFileCallsOfClientWithoutSmallReads(t *testing.T) {
+	for _, p := range lwio.DefaultProviders() {
+		t.Run(p.Name(), func(t *testing.T) {
+			s := lwiotest.NewServer(t, nil)
+			must(t, os.WriteFile(filepath.Join(s.Dir, "f"), random(1000, 1), 0o600))
+			f := openRW(t, s.Client(&lwio.Config{RequireRDMA: true, Providers: []rdma.Provider{p}, CopyThreshold: 1}))
+			if _, err := f.ReadAt(make([]byte, 10), 0); err != nil {
+				t.Fatal(err)
+			}
+			for range 5 {
+				if info, err := f.Stat(t.Context()); err != nil || info.Size() != 1000 {
+					t.Fatalf("%v, %v", info, err)
+				}
+			}
+		})
+	}
+}
+
 // A connection that is cut at any operation, on either side, costs no call, and each is done once: shared locks are
 // counted, and a lock too many or too few is seen at the end.
 //
