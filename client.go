@@ -160,7 +160,8 @@ func (c *Client) Chtimes(ctx context.Context, name string, atime, mtime time.Tim
 }
 
 // Chmod makes a file writable or read-only, in one round trip, by the owner's permission to write in mode, as
-// os.Chmod on Windows: SMB carries no other permission. A directory stays as it is.
+// os.Chmod on Windows: SMB carries no other permission. A directory stays as it is. On a server of another project the
+// attributes hidden and system are cleared.
 //
 // Errors: fs.ErrNotExist, fs.ErrPermission.
 func (c *Client) Chmod(ctx context.Context, name string, mode fs.FileMode) error {
@@ -175,7 +176,13 @@ func (c *Client) Mkdir(ctx context.Context, name string, perm fs.FileMode) error
 	return c.c.Mkdir(ctx, name, perm)
 }
 
-// Remove removes a file or an empty directory.
+// SyncDir returns when the names in a directory are on stable storage: files that were created, removed and renamed
+// before. The content of the files is not; File.Sync does that.
+//
+// Errors: fs.ErrNotExist, syscall.ENOTDIR.
+func (c *Client) SyncDir(ctx context.Context, name string) error { return c.c.SyncDir(ctx, name) }
+
+// Remove removes a file or an empty directory. A file that is read-only is removed too, as POSIX has it.
 //
 // Errors: fs.ErrNotExist, syscall.ENOTEMPTY; ErrUncertain together with the cause if no answer
 // came.

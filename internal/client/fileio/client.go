@@ -16,6 +16,7 @@ import (
 	"lwio/internal/client/rdmaconn"
 	"lwio/internal/client/smbshare"
 	"lwio/internal/host"
+	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
 )
 
@@ -260,9 +261,40 @@ func (c *Client) Mkdir(ctx context.Context, name string, _ fs.FileMode) error {
 	return base.Wrap("mkdir", name, c.change(ctx, name, c.sess.Mkdir))
 }
 
-// Remove removes a file or an empty directory, after the fence of broken connections.
+// Remove removes a file or an empty directory, after the fence of broken connections. A file that is read-only loses that
+// attribute first.
 func (c *Client) Remove(ctx context.Context, name string) error {
-	return base.Wrap("remove", name, c.change(ctx, name, c.sess.Remove))
+	return base.Wrap("remove", name, c.change(ctx, name, func(ctx context.Context, name string) error {
+		err := c.sess.Remove(ctx, name)
+		if !errors.Is(err, ntstatus.CannotDelete) {
+			return err
+		}
+		if e, failed := c.sess.Stat(ctx, name); failed != nil || e.IsDir() || !e.ReadOnly() {
+			return err
+		}
+		if failed := c.sess.SetBasic(ctx, name, smbshare.Writability(true)); failed != nil {
+			return err
+		}
+		if err = c.sess.Remove(ctx, name); err != nil && !errors.Is(err, base.ErrUncertain) {
+			_ = c.sess.SetBasic(ctx, name, smbshare.Writability(false)) // the error of Remove is the one to report
+		}
+		return err
+	}))
+}
+
+// SyncDir returns when the names in a directory are on stable storage.
+func (c *Client) SyncDir(ctx context.Context, name string) error {
+	ctx, cancel := c.Cfg.Bounded(ctx)
+	defer cancel()
+	h, _, err := c.handle(ctx, name, smbshare.OpenRequest{Access: smbshare.AccessRead, Share: smbshare.ShareAll, Disposition: smbshare.DispositionOpen, Options: smbshare.OptionDirectory})
+	if err != nil {
+		return base.Wrap("sync", name, err)
+	}
+	err = h.Flush(ctx)
+	if e := closeHandle(ctx, &c.Cfg, h); err == nil {
+		err = e
+	}
+	return base.Wrap("sync", name, err)
 }
 
 // Rename moves a file or directory within the share, after the fence of broken connections.

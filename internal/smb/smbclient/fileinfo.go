@@ -27,6 +27,11 @@ type FileInfo struct {
 // IsDir reports whether the object is a directory.
 func (i FileInfo) IsDir() bool { return i.Attributes&smbwire.AttributeDirectory != 0 }
 
+// ReadOnly reports whether the attributes forbid changes and removal.
+func (i FileInfo) ReadOnly() bool { return i.Attributes&attributeReadOnly != 0 }
+
+const attributeReadOnly = 0x00000001
+
 // setTimes sets the times from their wire form.
 func (i *FileInfo) setTimes(t *smbwire.FileTimes) {
 	i.Created, i.Accessed = t.CreationTime.Time(), t.LastAccessTime.Time()
