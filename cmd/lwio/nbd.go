@@ -90,14 +90,14 @@ func (a *app) nbd(ctx context.Context, o nbdOptions, urls []string) (err error) 
 	}
 	a.reconnect = a.timeout
 	for i, arg := range urls {
-		c, t, err := a.dial(ctx, arg)
-		if err != nil {
-			return err
+		c, t, failed := a.dial(ctx, arg)
+		if failed != nil {
+			return failed
 		}
 		defer func() { err = errors.Join(err, c.Close()) }()
-		e, err := o.export(ctx, c, t, i)
-		if err != nil {
-			return err
+		e, failed := o.export(ctx, c, t, i)
+		if failed != nil {
+			return failed
 		}
 		defer func() { err = errors.Join(err, e.Close()) }()
 		if slices.ContainsFunc(cfg.Exports, func(other *nbd.Export) bool { return e.Name() == other.Name() }) {

@@ -193,9 +193,9 @@ func TestFioVerifies(t *testing.T) {
 	}
 	onTransports(t, func(t *testing.T, transport string) {
 		d := serve(t, transport, nil)
-		output(t, "fio", "--name=verify", "--ioengine=nbd", "--uri="+d.uri, "--rw=randwrite", "--bsrange=512-128k", "--bs_unaligned=1",
+		output(t, "fio", "--name=verify", "--verify_state_save=0", "--ioengine=nbd", "--uri="+d.uri, "--rw=randwrite", "--bsrange=512-128k", "--bs_unaligned=1",
 			"--iodepth=32", fmt.Sprintf("--size=%d", imageSize), "--verify=crc32c", "--verify_fatal=1", "--fsync=64", "--randrepeat=0", "--norandommap=0")
-		output(t, "fio", "--name=mixed", "--ioengine=nbd", "--uri="+d.uri, "--rw=randrw", "--bs=4k", "--iodepth=16",
+		output(t, "fio", "--name=mixed", "--verify_state_save=0", "--ioengine=nbd", "--uri="+d.uri, "--rw=randrw", "--bs=4k", "--iodepth=16",
 			fmt.Sprintf("--size=%d", imageSize/4), "--verify=md5", "--verify_fatal=1")
 	})
 }

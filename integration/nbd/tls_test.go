@@ -65,6 +65,7 @@ func serveTLS(t *testing.T, transport string) (d *device, dir string) {
 
 func TestNbdcopyOverTLS(t *testing.T) {
 	need(t, "nbdcopy")
+	need(t, "nbdinfo")
 	onTransports(t, func(t *testing.T, transport string) {
 		d, dir := serveTLS(t, transport)
 		uri := d.uri + "&tls-certificates=" + dir + "&tls-verify-peer=false" // a Unix socket has no name of a host

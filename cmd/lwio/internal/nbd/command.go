@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"lwio/cmd/lwio/internal/nbd/nbdwire"
 )
@@ -124,12 +125,14 @@ func (e *Export) zero(ctx context.Context, r nbdwire.Request) error {
 	off, end := int64(r.Offset), int64(r.Offset)+int64(r.Length)
 	err := e.again(ctx, func(f *files) error {
 		_, err := f.zeroing.WriteSame(ctx, zeroPage[:], off, end-off)
+		if err == nil && !e.wrote(f) {
+			return fs.ErrClosed // and do it again
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	e.written.Add(1)
 	if r.Flags&nbdwire.FlagFUA != 0 {
 		return e.flush(ctx)
 	}

@@ -40,8 +40,11 @@ type Export struct {
 	// written counts the writes that were answered before they were on stable storage, and flushed is the value
 	// of written that the last FLUSH covered.
 	written, flushed atomic.Uint64
+	// counting keeps a change of files and a change of written apart.
+	counting sync.Mutex
 
-	mu sync.Mutex // admits one renewal of files at a time
+	mu      sync.Mutex     // admits one renewal of files at a time
+	closing sync.WaitGroup // of opens that were replaced
 }
 
 // files are the opens of the file of an export.
@@ -76,7 +79,11 @@ func (e *Export) Name() string { return e.cfg.Name }
 func (e *Export) Size() uint64 { return e.size }
 
 // Close closes the file. The caller has ended the connections of the export before.
-func (e *Export) Close() error { return e.files.Load().close() }
+func (e *Export) Close() error {
+	err := e.files.Load().close()
+	e.closing.Wait()
+	return err
+}
 
 // open opens the file in each way that the export needs.
 func (e *Export) open(ctx context.Context) (*files, error) {
@@ -133,8 +140,11 @@ const maxRepeats = 8
 // be lost with the server's host, and a later FLUSH would report that they are on stable storage.
 var errUnflushed = errors.New("the server has closed the file while it had writes that were not flushed")
 
-// repeatable reports whether a request may succeed if it is done again.
-func repeatable(err error) bool {
+// repeatable reports whether a request to f may succeed if it is done again.
+func (e *Export) repeatable(f *files, err error) bool {
+	if errors.Is(err, fs.ErrClosed) && e.files.Load() != f {
+		return true // another request has replaced f
+	}
 	return errors.Is(err, lwio.ErrStale) || errors.Is(err, lwio.ErrBufferBusy) || errors.Is(err, lwio.ErrUncertain) && !isTimeout(err)
 }
 
@@ -149,10 +159,10 @@ func isTimeout(err error) bool {
 func (e *Export) again(ctx context.Context, do func(*files) error) (err error) {
 	for range maxRepeats {
 		f := e.files.Load()
-		if err = do(f); !repeatable(err) || ctx.Err() != nil {
+		if err = do(f); !e.repeatable(f, err) || ctx.Err() != nil {
 			return err
 		}
-		if errors.Is(err, lwio.ErrStale) {
+		if errors.Is(err, lwio.ErrStale) && e.files.Load() == f {
 			if renewed := e.renew(ctx, f); renewed != nil {
 				return fmt.Errorf("%w, and it was not opened again: %w", err, renewed)
 			}
@@ -175,12 +185,38 @@ func (e *Export) renew(ctx context.Context, old *files) error {
 	if err != nil {
 		return err
 	}
-	if err := e.isSame(old.plain.OpenInfo(), f.plain.OpenInfo()); err != nil {
+	err = e.isSame(old.plain.OpenInfo(), f.plain.OpenInfo())
+	if err == nil && !e.replace(f) {
+		err = errUnflushed
+	}
+	if err != nil {
 		return errors.Join(err, f.close())
 	}
-	e.files.Store(f)
-	_ = old.close() // the server has no such opens
+	e.closing.Go(func() { _ = old.close() }) // the server has no such opens
 	return nil
+}
+
+// replace makes f the opens of the file, unless there are writes that were not flushed.
+func (e *Export) replace(f *files) bool {
+	e.counting.Lock()
+	defer e.counting.Unlock()
+	if e.written.Load() != e.flushed.Load() {
+		return false
+	}
+	e.files.Store(f)
+	return true
+}
+
+// wrote notes a write to f that is not on stable storage. It reports false if f was replaced meanwhile: the write has to
+// be done again, because a FLUSH of the new opens says nothing about it.
+func (e *Export) wrote(f *files) bool {
+	e.counting.Lock()
+	defer e.counting.Unlock()
+	if e.files.Load() != f {
+		return false
+	}
+	e.written.Add(1)
+	return true
 }
 
 // isSame returns an error unless now describes the file of before.

@@ -28,6 +28,10 @@ type Config struct {
 	Drain time.Duration
 	// Logger gets the events of connections; nil discards them.
 	Logger *slog.Logger
+
+	// shutdownGrace is the time of a handshake when the server ends, in which the client can send one more option, and
+	// learn of the end. 0 means 1 s.
+	shutdownGrace time.Duration
 }
 
 // Server serves exports to NBD clients.
@@ -48,6 +52,7 @@ func NewServer(cfg *Config) *Server {
 	defaults(&s.cfg.HandshakeTimeout, 10*time.Second)
 	defaults(&s.cfg.Timeout, 30*time.Second)
 	defaults(&s.cfg.Drain, 10*time.Second)
+	defaults(&s.cfg.shutdownGrace, time.Second)
 	if s.cfg.MaxConnections <= 0 {
 		s.cfg.MaxConnections = 64
 	}
@@ -121,17 +126,13 @@ func (s *Server) accept(ctx, working context.Context, l net.Listener) error {
 	}
 }
 
-// shutdownGrace is the time of a handshake when the server ends, in which the client can send one more option, and
-// learn of the end.
-const shutdownGrace = time.Second
-
 // serve serves a connection.
 func (s *Server) serve(ctx, working context.Context, c net.Conn) {
 	defer c.Close()
 	log := s.cfg.Logger.With("client", c.RemoteAddr())
 	h := &handshake{server: s, conn: c}
 	_ = c.SetDeadline(time.Now().Add(s.cfg.HandshakeTimeout)) // an error comes from the next read too
-	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now().Add(shutdownGrace)) })
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Now().Add(s.cfg.shutdownGrace)) })
 	e, err := h.run(ctx)
 	stop()
 	if err != nil {

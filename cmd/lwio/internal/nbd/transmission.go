@@ -131,6 +131,14 @@ func (t *transmission) retire(w *worker) (leads bool) {
 	return false
 }
 
+// abandon takes w, which may have operations, out of work for good, when the connection is given up.
+func (t *transmission) abandon(w *worker) {
+	t.end(nil)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.spare = append(t.spare, w)
+}
+
 // end ends the reading of requests; err is nil at a regular end.
 func (t *transmission) end(err error) {
 	t.mu.Lock()

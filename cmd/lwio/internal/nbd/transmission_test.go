@@ -340,17 +340,18 @@ func TestDrainTimeIsBounded(t *testing.T) {
 //
 // Source: [NBD §Termination of the session during option haggling]
 func TestHandshakeLearnsOfShutdown(t *testing.T) {
-	r := start(t, rigConfig{server: Config{HandshakeTimeout: patience}})
+	r := start(t, rigConfig{server: Config{HandshakeTimeout: patience, shutdownGrace: patience}})
 	p := r.connect(t).greet()
 	p.send(optStructured)
 	p.want(repStructured)
 	r.end()
 	r.wantNoListener(t)
 	p.send(optMagic + "00000003 00000000")
-	b, err := io.ReadAll(p)
-	if want := []byte{0x80, 0, 0, 7}; err != nil || len(b) > 0 && !bytes.Equal(b[12:16], want) {
+	b := make([]byte, 16)
+	if _, err := io.ReadFull(p, b); err != nil || !bytes.Equal(b[12:], []byte{0x80, 0, 0, 7}) {
 		t.Errorf("%x, %v", b, err)
 	}
+	p.Close()
 }
 
 // A client that does not read its replies loses its connection, and delays no other client.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 type operation struct {
 	request nbdwire.Request
 	block   block
-	err     error // of a write that is refused before its data has arrived
+	files   *files // that the request went to
+	err     error  // of a write that is refused before its data has arrived
 }
 
 // worker does requests of a connection, see the package comment. All fields but waiting belong to its goroutine.
@@ -85,7 +87,7 @@ func (w *worker) run(ctx context.Context) {
 			continue
 		}
 		if !w.complete(ctx) {
-			w.t.retire(w)
+			w.t.abandon(w)
 			return
 		}
 		leads = w.t.setWaiting(w, false)
@@ -290,6 +292,7 @@ func (w *worker) queue(o operation) error {
 	w.free = w.free[:n]
 	w.ops[tag] = o
 	f := w.t.export.files.Load()
+	w.ops[tag].files = f
 	off := int64(o.request.Offset)
 	switch {
 	case o.request.Command == nbdwire.CmdRead:
@@ -321,7 +324,7 @@ func (w *worker) answer(ctx context.Context, o operation, err error) {
 	if errors.Is(err, io.EOF) {
 		err = errShrunk
 	}
-	if repeatable(err) {
+	if t.export.repeatable(o.files, err) || err == nil && !t.wrote(&o) {
 		t.wg.Go(func() { t.repeat(ctx, o) })
 		return
 	}
@@ -332,7 +335,6 @@ func (w *worker) answer(ctx context.Context, o operation, err error) {
 		return
 	}
 	if o.request.Command != nbdwire.CmdRead {
-		t.wrote(o.request)
 		t.memory.release(o.block, false)
 		at := len(w.headers)
 		w.headers = t.appendAnswer(w.headers, o.request.Cookie, nil)
@@ -348,11 +350,12 @@ func (w *worker) answer(ctx context.Context, o operation, err error) {
 // errShrunk is the end of the file within an export.
 var errShrunk = errors.New("the file is shorter than the export")
 
-// wrote notes a write that is not on stable storage.
-func (t *transmission) wrote(r nbdwire.Request) {
-	if r.Flags&nbdwire.FlagFUA == 0 {
-		t.export.written.Add(1)
+// wrote notes an operation that has succeeded. It reports false for a write that has to be done again.
+func (t *transmission) wrote(o *operation) bool {
+	if o.request.Command != nbdwire.CmdWrite || o.request.Flags&nbdwire.FlagFUA != 0 {
+		return true
 	}
+	return t.export.wrote(o.files)
 }
 
 // appendDataHeader appends the header of the reply to a successful read of at least one byte.
@@ -390,15 +393,16 @@ func (w *worker) flush() {
 }
 
 // repeat does an operation again whose outcome is not known, or whose file the server does not keep. The data is in other
-// memory, because the server may still use the block.
+// memory, because the server may still use the block. The block stays allocated meanwhile: it bounds the memory.
 func (t *transmission) repeat(ctx context.Context, o operation) {
 	r := o.request
 	data := make([]byte, r.Length)
 	if r.Command == nbdwire.CmdWrite {
 		copy(data, o.block.p)
 	}
-	t.memory.release(o.block, true)
+	defer t.memory.release(o.block, true)
 	err := t.export.again(ctx, func(f *files) (err error) {
+		o.files = f
 		switch {
 		case r.Command == nbdwire.CmdRead:
 			_, err = f.plain.ReadAtContext(ctx, data, int64(r.Offset))
@@ -407,15 +411,16 @@ func (t *transmission) repeat(ctx context.Context, o operation) {
 		default:
 			_, err = f.plain.WriteAtContext(ctx, data, int64(r.Offset))
 		}
+		if err == nil && !t.wrote(&o) {
+			return fs.ErrClosed // and do it again
+		}
 		return err
 	})
 	if errors.Is(err, io.EOF) {
 		err = errShrunk
 	}
 	if err != nil || r.Command == nbdwire.CmdWrite {
-		if err == nil {
-			t.wrote(r)
-		} else {
+		if err != nil {
 			t.log.Warn("nbd: request failed again", "command", r.Command, "offset", r.Offset, "length", r.Length, "err", err)
 		}
 		t.answer(r.Cookie, err)
