@@ -55,8 +55,8 @@ Each read and write asks the server, so all hosts see the same data. --page-cach
 kernel keep data of a file while it is open. Every call ends within --timeout, also if the
 server does not answer; a server that restarts is a pause.
 
-SMB carries no owners and modes: all files have those of the flags, and chmod has no effect.
-There are no symbolic and hard links, and no extended attributes. Locks (flock, fcntl) hold
+SMB carries no owners and modes: all files have those of the flags, and chmod keeps only whether
+the owner may write a file. There are no symbolic and hard links, and no extended attributes. Locks (flock, fcntl) hold
 within this host.`,
 		Args: exactArgs(2, "a URL and a directory"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.mount(cmd.Context(), &o, args[0], args[1]) },
@@ -101,6 +101,7 @@ func (a *app) mount(ctx context.Context, o *mountOptions, url, dir string) error
 	if err != nil {
 		return err
 	}
+	a.reconnect = a.timeout
 	return a.withTarget(ctx, url, func(c *lwio.Client, t *lwio.Target) error {
 		if t.Path != "" {
 			return usagef("mount: the URL has the path %q, and only a whole share can be mounted", t.Path)
@@ -111,7 +112,8 @@ func (a *app) mount(ctx context.Context, o *mountOptions, url, dir string) error
 			return fmt.Errorf("mount %s: the share is not a directory", t)
 		}
 		m, err := mount.New(mount.Config{
-			Client: c, Dir: dir, Source: t.String(), ReadOnly: o.readOnly, AllowOther: o.allowOther, PageCache: o.pageCache, Remember: o.remember,
+			Client: c, Dir: dir, Source: t.String(), ReadOnly: o.readOnly, AllowOther: o.allowOther, PageCache: o.pageCache,
+			Timeout: a.timeout, Remember: o.remember,
 			UID: uint32(o.uid), GID: uint32(o.gid), FileMode: uint32(o.fileMode), DirMode: uint32(o.dirMode),
 			Logger: a.logger(context.WithoutCancel(ctx)),
 		})
@@ -130,6 +132,11 @@ func (a *app) mount(ctx context.Context, o *mountOptions, url, dir string) error
 		case <-gone:
 			return nil
 		case <-ctx.Done():
+		}
+		select {
+		case <-gone: // the directory may have another mount by now
+			return nil
+		default:
 		}
 		if err := m.Unmount(); err != nil {
 			return fmt.Errorf("unmount %s: %w", dir, err)

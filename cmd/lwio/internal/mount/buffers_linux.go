@@ -2,6 +2,7 @@ package mount
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -37,7 +38,7 @@ func (b *buffers) of(n int) *pool {
 // take returns a buffer of n bytes or more, or nil if all are in use.
 func (b *buffers) take(ctx context.Context, n int) *lwio.Buffer { return b.of(n).take(ctx, b.c) }
 
-// give takes a buffer back. A buffer that the server may still use after a failed request is freed.
+// give takes a buffer back. A buffer that the server may still use, after a failed request, is taken again later.
 func (b *buffers) give(buf *lwio.Buffer) { b.of(len(buf.Bytes())).give(buf) }
 
 // close frees the buffers. None is in use.
@@ -51,14 +52,20 @@ type pool struct {
 	size, most int
 
 	mu   sync.Mutex
-	made int // in use, or free
+	made int // all there are
 	free []*lwio.Buffer
-
-	freeing sync.WaitGroup
+	busy []*lwio.Buffer // not in use here, but perhaps at the server
 }
 
 func (p *pool) take(ctx context.Context, c *lwio.Client) *lwio.Buffer {
 	p.mu.Lock()
+	p.busy = slices.DeleteFunc(p.busy, func(buf *lwio.Buffer) bool {
+		if buf.Busy() {
+			return false
+		}
+		p.free = append(p.free, buf)
+		return true
+	})
 	if n := len(p.free); n > 0 {
 		buf := p.free[n-1]
 		p.free = p.free[:n-1]
@@ -84,23 +91,20 @@ func (p *pool) take(ctx context.Context, c *lwio.Client) *lwio.Buffer {
 func (p *pool) give(buf *lwio.Buffer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !buf.Busy() {
-		p.free = append(p.free, buf)
+	if buf.Busy() {
+		p.busy = append(p.busy, buf)
 		return
 	}
-	p.made--
-	p.freeing.Go(func() { buf.Close() }) // waits until the server has answered, or the connection is torn down
+	p.free = append(p.free, buf)
 }
 
 func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, buf := range p.free {
+	for _, buf := range append(p.free, p.busy...) {
 		buf.Close()
 	}
-	p.made -= len(p.free)
-	p.free = nil
-	p.freeing.Wait()
+	p.made, p.free, p.busy = 0, nil, nil
 }
 
 // readResult is the result of a read in a buffer, which belongs to it until Done.

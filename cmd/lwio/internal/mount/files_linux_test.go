@@ -277,11 +277,12 @@ func TestCallsEndWithoutServer(t *testing.T) {
 // A mount that is in use is removed from its directory at once.
 func TestUnmountInUse(t *testing.T) {
 	s := lwiotest.NewServer(t, nil)
-	cfg := Config{Client: s.Client(nil), Dir: t.TempDir(), FileMode: 0o755, DirMode: 0o755}
+	cfg := config(t, s)
 	m, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = syscall.Unmount(cfg.Dir, syscall.MNT_DETACH) }) // of a test that failed
 	f, err := os.Create(filepath.Join(cfg.Dir, "f"))
 	if err != nil {
 		t.Fatal(err)
@@ -441,5 +442,80 @@ func TestTimesAreSet(t *testing.T) {
 	}
 	if fi, err := f.Stat(); err != nil || !fi.ModTime().Equal(accessed) || !time.Unix(fi.Sys().(*syscall.Stat_t).Atim.Unix()).Equal(accessed) {
 		t.Errorf("%+v, %v", fi, err)
+	}
+}
+
+// A rename that fails leaves the target as it was: a file that is open here, and a directory.
+func TestFailedRenameKeepsTarget(t *testing.T) {
+	s := lwiotest.NewServer(t, nil)
+	dir := mounted(t, s, func(c *Config) { c.Remember = time.Hour })
+	at := func(name string) string { return filepath.Join(dir, name) }
+	f, err := os.Create(at("f"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := errors.Join(os.WriteFile(at("g"), []byte("new"), 0o600), os.Mkdir(at("d"), 0o700), os.Mkdir(at("e"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(at("e")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"g", "e"} { // behind the back of the mount: the kernel still knows them
+		if err := os.Remove(filepath.Join(s.Dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for from, target := range map[string]string{"g": "f", "e": "d"} {
+		if err := unix.Rename(at(from), at(target)); !errors.Is(err, syscall.ENOENT) {
+			t.Errorf("%s to %s: %v", from, target, err)
+		}
+	}
+	if _, err := f.WriteString("content"); err != nil {
+		t.Error(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if b, err := os.ReadFile(at("f")); string(b) != "content" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	if got := names(t, s.Dir); !slices.Equal(got, []string{"d", "f"}) {
+		t.Errorf("names %q", got)
+	}
+}
+
+// Files that are read-only can be removed and replaced, as POSIX has it, and made writable again. A sync by a descriptor for
+// reading, and of a directory, succeed.
+func TestReadOnlyFilesAndSyncs(t *testing.T) {
+	s := lwiotest.NewServer(t, nil)
+	dir := mounted(t, s, nil)
+	at := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"removed", "replaced", "changed", "other"} {
+		if err := errors.Join(os.WriteFile(at(name), []byte(name), 0o600), os.Chmod(at(name), 0o444)); err != nil {
+			t.Fatal(err)
+		}
+		if fi, err := os.Stat(filepath.Join(s.Dir, name)); err != nil || fi.Mode()&0o222 != 0 {
+			t.Fatalf("%v, %v", fi, err)
+		}
+	}
+	if err := errors.Join(os.Remove(at("removed")), os.Rename(at("other"), at("replaced")), os.Chmod(at("changed"), 0o644),
+		os.WriteFile(at("changed"), []byte("again"), 0o600)); err != nil {
+		t.Error(err)
+	}
+	if got := names(t, dir); !slices.Equal(got, []string{"changed", "replaced"}) {
+		t.Errorf("names %q", got)
+	}
+	if b, err := os.ReadFile(at("replaced")); string(b) != "other" || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	for _, name := range []string{"changed", "."} {
+		f, err := os.Open(at(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(f.Sync(), f.Close()); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
 	"syscall"
 
 	fusefs "github.com/hanwen/go-fuse/v2/fs"
@@ -68,12 +69,24 @@ func (h *handle) Write(ctx context.Context, data []byte, off int64) (uint32, sys
 	return 0, errnoOf(err)
 }
 
-// Fsync returns when all writes of the file are on stable storage.
+// Fsync returns when all writes of the file are on stable storage. SMB syncs by handles for writing only. A file that the
+// user may not write has no writes of this mount.
 func (h *handle) Fsync(ctx context.Context, _ uint32) syscall.Errno {
-	if !h.writes {
-		return 0 // SMB syncs by handles that write only, and each of those has an fsync of its own
+	ctx, cancel := h.n.m.bounded(ctx)
+	defer cancel()
+	if h.writes {
+		return errnoOf(h.f.Sync(ctx))
 	}
-	return errnoOf(h.f.Sync(within(ctx)))
+	if f := h.n.opens.any(true); f != nil {
+		if err := f.Sync(ctx); !errors.Is(err, fs.ErrClosed) {
+			return errnoOf(err)
+		}
+	}
+	err := h.n.withWriter(ctx, func(f *lwio.File) error { return f.Sync(ctx) })
+	if errors.Is(err, fs.ErrPermission) {
+		return 0
+	}
+	return errnoOf(err)
 }
 
 // Allocate extends the file. It reserves no space: SMB has no such request.
@@ -95,7 +108,7 @@ func (h *handle) Allocate(ctx context.Context, off, size uint64, mode uint32) sy
 // Release closes the file, and removes it if it has no name any more.
 func (h *handle) Release(ctx context.Context) syscall.Errno {
 	err := h.f.Close()
-	if hidden := h.n.opens.remove(h); hidden != "" {
+	if hidden := h.n.opens.remove(h).path(); hidden != "" {
 		err = errors.Join(err, h.n.m.c.Remove(within(ctx), hidden))
 	}
 	if err != nil {

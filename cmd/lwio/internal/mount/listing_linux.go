@@ -24,7 +24,17 @@ var _ interface {
 	fusefs.FileReaddirenter
 	fusefs.FileLookuper
 	fusefs.FileSeekdirer
+	fusefs.FileFsyncdirer
 } = (*listing)(nil)
+
+// Fsyncdir returns when the names in the directory are on stable storage.
+func (l *listing) Fsyncdir(ctx context.Context, _ uint32) syscall.Errno {
+	at, errno := l.n.path()
+	if errno != 0 {
+		return errno
+	}
+	return errnoOf(l.n.m.c.SyncDir(within(ctx), at))
+}
 
 // Seekdir continues behind the entry whose offset is off.
 func (l *listing) Seekdir(_ context.Context, off uint64) syscall.Errno {
@@ -42,7 +52,11 @@ func (l *listing) Readdirent(ctx context.Context) (*fuse.DirEntry, syscall.Errno
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.listed {
-		entries, err := l.n.m.c.ReadDir(within(ctx), l.n.path())
+		at, errno := l.n.path()
+		if errno == syscall.ESTALE {
+			return nil, 0 // a removed directory is empty
+		}
+		entries, err := l.n.m.c.ReadDir(within(ctx), at)
 		if err != nil {
 			return nil, errnoOf(err)
 		}
@@ -72,7 +86,7 @@ func (l *listing) Lookup(ctx context.Context, name string, out *fuse.EntryOut) (
 	}
 	l.mu.Unlock()
 	in := l.n.GetChild(name)
-	if e == nil || e.Name() != name || in != nil && in.Operations().(*node).opens.any() != nil {
+	if e == nil || e.Name() != name || in != nil && in.Operations().(*node).opens.any(false) != nil {
 		return l.n.Lookup(ctx, name, out)
 	}
 	i, err := e.Info()

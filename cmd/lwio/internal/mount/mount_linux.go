@@ -7,6 +7,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"math"
 	"os"
 	"syscall"
 	"time"
@@ -36,6 +37,8 @@ type Config struct {
 	// PageCache lets the kernel keep data of a file while it is open: reads see changes of other hosts when the
 	// file is opened anew. Without it each read and write asks the server.
 	PageCache bool
+	// Timeout bounds each request of the kernel; the Config.Timeout of the client.
+	Timeout time.Duration
 	// Remember is how long the kernel may keep names and attributes. 0 keeps none.
 	Remember time.Duration
 	// UID, GID, FileMode and DirMode are owner and permissions of all files.
@@ -51,6 +54,7 @@ type files struct {
 	buffers   *buffers
 	look      look
 	openFlags uint32
+	timeout   time.Duration
 	log       *slog.Logger
 }
 
@@ -69,7 +73,7 @@ const fsType = "lwio"
 // Errors: the errors of mount(2) and of the program fusermount3, with the directory.
 func New(cfg Config) (*Mount, error) {
 	m := &files{
-		c: cfg.Client, buffers: newBuffers(cfg.Client), log: cfg.Logger,
+		c: cfg.Client, buffers: newBuffers(cfg.Client), timeout: cfg.Timeout, log: cfg.Logger,
 		look: look{uid: cfg.UID, gid: cfg.GID, fileMode: cfg.FileMode, dirMode: cfg.DirMode},
 	}
 	if m.log == nil {
@@ -83,8 +87,9 @@ func New(cfg Config) (*Mount, error) {
 	}
 	o := &fusefs.Options{
 		MountOptions: fuse.MountOptions{
-			AllowOther: cfg.AllowOther, FsName: cfg.Source, Name: fsType, DisableXAttrs: true, DisableSplice: true, ExtraCapabilities: fuse.CAP_DIRECT_IO_ALLOW_MMAP, DirectMount: os.Geteuid() == 0,
-			MaxWrite: maxRequest, MaxReadAhead: maxRequest, MaxBackground: cfg.Client.MaxInFlight(),
+			AllowOther: cfg.AllowOther, FsName: cfg.Source, Name: fsType, DisableXAttrs: true, DisableSplice: true,
+			ExtraCapabilities: fuse.CAP_DIRECT_IO_ALLOW_MMAP, DirectMount: os.Geteuid() == 0,
+			MaxWrite: maxRequest, MaxReadAhead: maxRequest, MaxBackground: min(cfg.Client.MaxInFlight(), math.MaxUint16),
 			Logger: log.New(io.Discard, "", 0),
 		},
 		AttrTimeout: &cfg.Remember, EntryTimeout: &cfg.Remember,

@@ -15,13 +15,7 @@ import (
 // mounted mounts the share of a server on a new directory. change changes the configuration; nil changes nothing.
 func mounted(t *testing.T, s *lwiotest.Server, change func(*Config)) (dir string) {
 	t.Helper()
-	if _, err := os.Stat("/dev/fuse"); err != nil {
-		skip.Test(t, "there is no FUSE")
-	}
-	cfg := Config{
-		Client: s.Client(nil), Dir: t.TempDir(), Source: "test", UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
-		FileMode: 0o755, DirMode: 0o755,
-	}
+	cfg := config(t, s)
 	if change != nil {
 		change(&cfg)
 	}
@@ -36,6 +30,18 @@ func mounted(t *testing.T, s *lwiotest.Server, change func(*Config)) (dir string
 		m.Wait()
 	})
 	return cfg.Dir
+}
+
+// config returns the configuration of a mount on a new directory.
+func config(t *testing.T, s *lwiotest.Server) Config {
+	t.Helper()
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		skip.Test(t, "there is no FUSE")
+	}
+	return Config{
+		Client: s.Client(nil), Dir: t.TempDir(), Source: "test", UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
+		FileMode: 0o755, DirMode: 0o755, Timeout: time.Minute,
+	}
 }
 
 // gaps are the tests of others that the mount does not pass, and why.

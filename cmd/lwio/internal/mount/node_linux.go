@@ -10,7 +10,6 @@ import (
 	"path"
 	"strings"
 	"syscall"
-	"time"
 
 	fusefs "github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
@@ -22,9 +21,9 @@ import (
 // node is a file or directory that the kernel knows.
 type node struct {
 	fusefs.Inode
-	m       *files
-	created time.Time // tells a file from another one that takes its name
-	opens   opens
+	m     *files
+	id    identity
+	opens opens
 }
 
 var _ interface {
@@ -42,37 +41,55 @@ var _ interface {
 } = (*node)(nil)
 
 // path returns the name of the file in the share.
-func (n *node) path() string {
-	if hidden := n.opens.hiddenName(); hidden != "" {
-		return hidden
+//
+// Errors: ESTALE for a file that was removed.
+func (n *node) path() (string, syscall.Errno) {
+	if hidden := n.opens.hiddenAt().path(); hidden != "" {
+		return hidden, 0
 	}
-	return n.Path(nil)
+	if _, parent := n.Parent(); parent == nil && !n.IsRoot() {
+		return "", syscall.ESTALE
+	}
+	return n.Path(nil), 0
 }
 
-// beside returns the name in the share of an entry of a directory.
-func (n *node) beside(name string) string { return path.Join(n.path(), name) }
+// beside returns the name in the share of an entry of a directory, which the kernel holds: it is not removed.
+func (n *node) beside(name string) string { return path.Join(n.Path(nil), name) }
 
 // within returns the context of a request. An interrupt does not end a request: its outcome would be unknown, and programs
 // that handle signals do not expect that from a file. Each request ends within the time limit of the client.
 func within(ctx context.Context) context.Context { return context.WithoutCancel(ctx) }
 
+// bounded is within for a request of several calls, which end together within the time limit.
+func (m *files) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(within(ctx), m.timeout)
+}
+
 // known returns the inode of an entry of the directory: the present one if the entry is the same file, or a new one.
 func (n *node) known(ctx context.Context, name string, i fs.FileInfo, out *fuse.EntryOut) *fusefs.Inode {
 	n.m.look.attr(i, &out.Attr)
-	created := createdAt(i)
-	if in := n.GetChild(name); in != nil {
-		if c := in.Operations().(*node); in.Mode() == kind(i) && c.created.Equal(created) {
-			return in
-		}
+	id := identityOf(i)
+	if in := n.GetChild(name); in != nil && in.Mode() == kind(i) && in.Operations().(*node).id == id {
+		return in
 	}
-	return n.NewInode(ctx, &node{m: n.m, created: created}, fusefs.StableAttr{Mode: kind(i)})
+	return n.NewInode(ctx, &node{m: n.m, id: id}, fusefs.StableAttr{Mode: kind(i)})
 }
 
-func createdAt(i fs.FileInfo) time.Time {
-	if s, ok := i.Sys().(*lwio.SMBInfo); ok {
-		return s.Created
+// identity tells a file from another one that takes its name. A server without file IDs has times of creation.
+type identity struct {
+	id      uint64
+	created int64 // 0 with an id: where a file system does not keep that time, it changes
+}
+
+func identityOf(i fs.FileInfo) identity {
+	s, ok := i.Sys().(*lwio.SMBInfo)
+	switch {
+	case !ok:
+		return identity{}
+	case s.ID != 0:
+		return identity{id: s.ID}
 	}
-	return time.Time{}
+	return identity{created: s.Created.UnixNano()}
 }
 
 // Lookup finds an entry of a directory.
@@ -94,7 +111,7 @@ func (n *node) Getattr(ctx context.Context, fh fusefs.FileHandle, out *fuse.Attr
 		return errnoOf(err)
 	}
 	n.m.look.attr(i, &out.Attr)
-	if n.opens.hiddenName() != "" {
+	if n.opens.hiddenAt().dir != nil {
 		out.Nlink = 0
 	}
 	return 0
@@ -105,16 +122,20 @@ func (n *node) stat(ctx context.Context, fh fusefs.FileHandle) (fs.FileInfo, err
 	if h, ok := fh.(*handle); ok {
 		return h.f.Stat(ctx)
 	}
-	if f := n.opens.any(); f != nil {
+	if f := n.opens.any(false); f != nil {
 		if i, err := f.Stat(ctx); !errors.Is(err, fs.ErrClosed) {
 			return i, err
 		}
 	}
-	return n.m.c.Stat(ctx, n.path())
+	at, errno := n.path()
+	if errno != 0 {
+		return nil, errno
+	}
+	return n.m.c.Stat(ctx, at)
 }
 
-// Setattr changes the size and the times of the file. SMB carries neither owners nor modes: a change of the mode has no
-// effect, so that read-only files can be removed as POSIX has it, and a change of the owner is refused.
+// Setattr changes size, times and mode of the file. Of the mode SMB carries whether the owner may write a file. A change of
+// the owner is refused.
 func (n *node) Setattr(ctx context.Context, fh fusefs.FileHandle, in *fuse.SetAttrIn, out *fuse.AttrOut) syscall.Errno {
 	if uid, ok := in.GetUID(); ok && uid != n.m.look.uid {
 		return syscall.EPERM
@@ -122,7 +143,8 @@ func (n *node) Setattr(ctx context.Context, fh fusefs.FileHandle, in *fuse.SetAt
 	if gid, ok := in.GetGID(); ok && gid != n.m.look.gid {
 		return syscall.EPERM
 	}
-	ctx = within(ctx)
+	ctx, cancel := n.m.bounded(ctx)
+	defer cancel()
 	if size, ok := in.GetSize(); ok {
 		if err := n.truncate(ctx, fh, int64(size)); err != nil {
 			return errnoOf(err)
@@ -131,27 +153,54 @@ func (n *node) Setattr(ctx context.Context, fh fusefs.FileHandle, in *fuse.SetAt
 	accessed, setAccessed := in.GetATime()
 	modified, setModified := in.GetMTime()
 	if setAccessed || setModified {
-		if err := n.m.c.Chtimes(ctx, n.path(), accessed, modified); err != nil {
+		at, errno := n.path()
+		if errno != 0 {
+			return errno
+		}
+		if err := n.m.c.Chtimes(ctx, at, accessed, modified); err != nil {
+			return errnoOf(err)
+		}
+	}
+	if mode, ok := in.GetMode(); ok && !n.IsDir() {
+		at, errno := n.path()
+		if errno != 0 {
+			return errno
+		}
+		if err := n.m.c.Chmod(ctx, at, fs.FileMode(mode)&fs.ModePerm); err != nil {
 			return errnoOf(err)
 		}
 	}
 	return n.Getattr(ctx, fh, out)
 }
 
+// truncate changes the size of the file.
 func (n *node) truncate(ctx context.Context, fh fusefs.FileHandle, size int64) error {
 	if h, ok := fh.(*handle); ok && h.writes {
 		return h.f.Truncate(ctx, size)
 	}
-	f, err := n.m.c.OpenFile(ctx, n.path(), os.O_WRONLY, 0)
+	return n.withWriter(ctx, func(f *lwio.File) error { return f.Truncate(ctx, size) })
+}
+
+// withWriter calls do with the file, which it opens for writing.
+func (n *node) withWriter(ctx context.Context, do func(*lwio.File) error) error {
+	at, errno := n.path()
+	if errno != 0 {
+		return errno
+	}
+	f, err := n.m.c.OpenFile(ctx, at, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Truncate(ctx, size), f.Close())
+	return errors.Join(do(f), f.Close())
 }
 
 // Open opens a file.
 func (n *node) Open(ctx context.Context, flags uint32) (fusefs.FileHandle, uint32, syscall.Errno) {
-	f, err := n.m.c.OpenFile(within(ctx), n.path(), openFlags(flags), 0)
+	at, errno := n.path()
+	if errno != 0 {
+		return nil, 0, errno
+	}
+	f, err := n.m.c.OpenFile(within(ctx), at, openFlags(flags), 0)
 	if err != nil {
 		return nil, 0, errnoOf(err)
 	}
@@ -202,20 +251,22 @@ const hiddenPrefix = ".lwio-unlinked-"
 
 // Unlink removes a file. SMB keeps the name of a file that is open, so such a file gets a hidden name up to its last close.
 func (n *node) Unlink(ctx context.Context, name string) syscall.Errno {
+	ctx, cancel := n.m.bounded(ctx)
+	defer cancel()
 	if in := n.GetChild(name); in != nil {
-		if hidden, err := n.hide(within(ctx), name, in.Operations().(*node)); hidden || err != nil {
+		if hidden, err := n.hide(ctx, name, in.Operations().(*node)); hidden || err != nil {
 			return errnoOf(err)
 		}
 	}
-	return errnoOf(n.m.c.Remove(within(ctx), n.beside(name)))
+	return errnoOf(n.m.c.Remove(ctx, n.beside(name)))
 }
 
 // hide gives a file of the directory a hidden name if it is open here.
 func (n *node) hide(ctx context.Context, name string, c *node) (hidden bool, err error) {
 	var b [8]byte
 	rand.Read(b[:])
-	from, to := n.beside(name), n.beside(hiddenPrefix+hex.EncodeToString(b[:]))
-	return c.opens.hide(to, func() error { return n.m.c.Rename(ctx, from, to) })
+	at := hiddenName{n, hiddenPrefix + hex.EncodeToString(b[:])}
+	return c.opens.hide(at, func() error { return n.m.c.Rename(ctx, n.beside(name), at.path()) })
 }
 
 // Rmdir removes an empty directory.
@@ -223,12 +274,14 @@ func (n *node) Rmdir(ctx context.Context, name string) syscall.Errno {
 	return errnoOf(n.m.c.Remove(within(ctx), n.beside(name)))
 }
 
-// Rename moves a file or directory, and replaces a file or an empty directory.
+// Rename moves a file or directory, and replaces a file or an empty directory. Of a replaced file that is open here, and of a
+// replaced directory, there is a moment in which nothing has the name.
 func (n *node) Rename(ctx context.Context, name string, newParent fusefs.InodeEmbedder, newName string, flags uint32) syscall.Errno {
 	if flags != 0 {
 		return syscall.EINVAL // the C library has other ways
 	}
-	ctx = within(ctx)
+	ctx, cancel := n.m.bounded(ctx)
+	defer cancel()
 	to, ok := newParent.(*node)
 	if !ok {
 		return syscall.EXDEV
@@ -238,22 +291,70 @@ func (n *node) Rename(ctx context.Context, name string, newParent fusefs.InodeEm
 		return 0
 	}
 	moved, old := n.GetChild(name), to.GetChild(newName)
-	if old != nil && moved != nil && moved.IsDir() != old.IsDir() {
-		if old.IsDir() {
-			return syscall.EISDIR
-		}
+	switch {
+	case old == nil:
+	case moved != nil && moved.IsDir() && !old.IsDir():
 		return syscall.ENOTDIR
+	case moved != nil && !moved.IsDir() && old.IsDir():
+		return syscall.EISDIR
+	default:
+		return errnoOf(to.replace(ctx, newName, old, func() error { return n.m.moved(ctx, from, target) }))
 	}
-	if old != nil && old.IsDir() {
-		if err := n.m.c.Remove(ctx, target); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return errnoOf(err)
+	return errnoOf(n.m.moved(ctx, from, target))
+}
+
+// replace has move give the name of old, an entry of the directory, to another file. If move fails, old has its name again.
+func (n *node) replace(ctx context.Context, name string, old *fusefs.Inode, move func() error) error {
+	at := n.beside(name)
+	if old.IsDir() {
+		if err := n.m.c.Remove(ctx, at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
-	} else if old != nil {
-		if _, err := to.hide(ctx, newName, old.Operations().(*node)); err != nil {
-			return errnoOf(err)
+		err := move()
+		if err != nil {
+			n.m.undo("directory", at, n.m.c.Mkdir(ctx, at, 0o777))
+		}
+		return err
+	}
+	c := old.Operations().(*node)
+	hidden, err := n.hide(ctx, name, c)
+	if err != nil {
+		return err
+	}
+	err = move()
+	if err != nil && hidden {
+		was := c.opens.hiddenAt().path()
+		n.m.undo("file", at, c.opens.show(func() error { return n.m.c.Rename(ctx, was, at) }))
+	}
+	return err
+}
+
+// moved moves a file or directory. A read-only file does not keep its name, as POSIX has it. If the outcome is unknown the
+// old name says whether it has moved.
+func (m *files) moved(ctx context.Context, from, target string) error {
+	err := m.c.Rename(ctx, from, target)
+	switch {
+	case errors.Is(err, lwio.ErrUncertain):
+		if _, failed := m.c.Stat(ctx, from); errors.Is(failed, fs.ErrNotExist) {
+			return nil
+		}
+	case errors.Is(err, fs.ErrPermission):
+		i, failed := m.c.Stat(ctx, target)
+		if failed != nil || i.IsDir() || i.Mode()&0o200 != 0 || m.c.Chmod(ctx, target, 0o600) != nil {
+			return err
+		}
+		if err = m.c.Rename(ctx, from, target); err != nil {
+			m.undo("attribute of the file", target, m.c.Chmod(ctx, target, 0o400))
 		}
 	}
-	return errnoOf(n.m.c.Rename(ctx, from, target))
+	return err
+}
+
+// undo reports that a change which a failed rename had made first stays.
+func (m *files) undo(what, name string, err error) {
+	if err != nil {
+		m.log.Error("mount: after a failed rename the "+what+" is not as before", "name", name, "err", err)
+	}
 }
 
 // Statfs describes the file system of the share.
