@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"lwio/internal/test/skip"
 )
 
 // dataOf returns the ranges of a file that are not holes: offsets of their begins and ends.
@@ -54,7 +56,7 @@ func makeSparse(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	if fi, err := f.Stat(); err != nil || !isSparse(fi) {
-		t.Skip("the file system has no holes")
+		skip.Test(t, "the file system has no holes")
 	}
 }
 
