@@ -61,6 +61,7 @@ const (
 // table has the skips that continuous integration accepts, in every module.
 var table = []entry{
 	{"lwio", "the race detector allocates", race, withoutRace},
+	{"lwio/clib", "no right to mount", noAdmin, "a container may lack the right"},
 	{"lwio/integration/survive", "no right to make namespaces", noAdmin, "a container may lack the right"},
 	{"lwio/integration/survive", "the kernel does not translate addresses", nil, "a kernel may lack connection tracking, and a container the right to its settings"},
 	{"lwio/internal/test/leakcheck", "the runtime kept", nil, "the runtime frees its pooled pipes at any garbage collection"},
