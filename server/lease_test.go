@@ -28,11 +28,11 @@ func testWriteBreaksLeases(t *testing.T, on string) {
 		key := vfs.LeaseKey{Client: [16]byte{1}}
 		reader, _, err := v.fs.Open(vfs.OpenRequest{
 			Share: "share", Path: "a", Access: vfs.ReadData, Disposition: vfs.OpenExisting, ShareMode: vfs.ShareAll, Owner: "another",
-			Lease: &vfs.LeaseRequest{Key: key, State: state, Broken: func(b vfs.LeaseBreak) bool {
+			Lease: &vfs.LeaseRequest{Key: key, State: state, Broken: func(b vfs.LeaseBreak) vfs.LeaseReach {
 				mu.Lock()
 				defer mu.Unlock()
 				breaks = append(breaks, b)
-				return true
+				return vfs.LeaseReached
 			}},
 		})
 		if err != nil {

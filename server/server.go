@@ -275,7 +275,7 @@ func (s *Server) Stats() Stats {
 func (s *Server) durableStats(smb *smbserver.Stats) DurableStats {
 	st := DurableStats{
 		Suspended: smb.Suspended, Orphans: smb.Orphans, Resumed: smb.Resumed, Reclaimed: smb.Reclaimed,
-		OrphansExpired: smb.Expired, OrphansRefused: smb.OrphansRefused, Restored: smb.Restored, NotRestored: smb.NotRestored,
+		OrphansExpired: smb.Expired, OrphansRefused: smb.OrphansRefused, OrphansSurrendered: smb.Surrendered, Restored: smb.Restored, NotRestored: smb.NotRestored,
 	}
 	if s.state != nil {
 		state := s.state.Stats()

@@ -53,8 +53,9 @@ type DurableStats struct {
 	Suspended, Orphans int
 	// Resumed counts the sessions that continued a suspended one, and Reclaimed the orphans that their
 	// clients have taken over. OrphansExpired counts the orphans whose time ended, and OrphansRefused
-	// the opens that were closed with their connection because of Limits.Orphans.
-	Resumed, Reclaimed, OrphansExpired, OrphansRefused uint64
+	// the opens that were closed with their connection because of Limits.Orphans. OrphansSurrendered counts the
+	// orphans that were closed for an open or a change of another client.
+	Resumed, Reclaimed, OrphansExpired, OrphansRefused, OrphansSurrendered uint64
 	// Restored is the number of opens that the server took from Config.StateDir at its start, and
 	// NotRestored the number of those that it could not open again.
 	Restored, NotRestored int

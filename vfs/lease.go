@@ -43,11 +43,23 @@ type LeaseRequest struct {
 	// client begins to count.
 	V2    bool
 	Epoch uint16
-	// Broken is called for each break of the lease, without a lock of this package. It must not wait. It
-	// reports whether the break reaches the client; if it does for no open of the lease, the lease ends at
-	// once.
-	Broken func(LeaseBreak) (reached bool)
+	// Broken is called for each break of the lease, without a lock of this package. It must not wait. If
+	// the result is LeaseAway for all opens of the lease, the lease ends at once.
+	Broken func(LeaseBreak) LeaseReach
 }
+
+// LeaseReach is the way of a break to the client by an open of the lease.
+type LeaseReach uint8
+
+const (
+	// LeaseAway says that the open has no client now.
+	LeaseAway LeaseReach = iota
+	// LeaseEnding says that the caller is about to close the open, which ends its part in the lease, or to call
+	// Ownership.SetOrphan or Ownership.Abandon for it.
+	LeaseEnding
+	// LeaseReached says that the break is on its way to the client.
+	LeaseReached
+)
 
 // LeaseBreak is a change of a lease that the server asks for.
 //

@@ -24,12 +24,12 @@ type holder struct {
 	away   bool
 }
 
-func (h *holder) broken(b vfs.LeaseBreak) bool {
+func (h *holder) broken(b vfs.LeaseBreak) vfs.LeaseReach {
 	if h.away {
-		return false
+		return vfs.LeaseAway
 	}
 	h.breaks = append(h.breaks, b)
-	return true
+	return vfs.LeaseReached
 }
 
 // take returns the breaks since the last call.

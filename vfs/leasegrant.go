@@ -118,7 +118,7 @@ func (d *leaseDemand) grantLocked(n *node, o *Open, own *lease) {
 		}
 		own = &lease{
 			file: &n.leases, oplock: q.Oplock, v2: q.V2, key: q.Key,
-			holders: make(map[*Open]func(LeaseBreak) bool), state: state, epoch: q.Epoch,
+			holders: make(map[*Open]func(LeaseBreak) LeaseReach), state: state, epoch: q.Epoch,
 		}
 		if state != 0 {
 			own.epoch++
@@ -191,6 +191,7 @@ func (c *openLease) leave(o *Open) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(l.holders, o)
+	l.leftLocked(o)
 	if len(l.holders) > 0 {
 		return
 	}

@@ -24,6 +24,8 @@ type leasedOpen struct {
 	o     *vfs.Open
 	lease *clientLease // nil without one
 	stat  bool
+	// abandoned: the open is an orphan that lasts as long as its lease; lost: it has lost that.
+	abandoned, lost bool
 }
 
 // clientLease is a lease or an oplock as its client sees it.
@@ -53,6 +55,8 @@ func TestLeasesMatchModel(t *testing.T) {
 			"change":      m.change,
 			"name":        m.name,
 			"acknowledge": m.acknowledge,
+			"abandon":     m.abandon,
+			"return":      m.comeBack,
 			"":            m.agree,
 		})
 		for len(m.opens) > 0 {
@@ -65,7 +69,7 @@ func TestLeasesMatchModel(t *testing.T) {
 }
 
 // broken is the end of a client of a lease.
-func (l *clientLease) broken(b vfs.LeaseBreak) bool {
+func (l *clientLease) broken(b vfs.LeaseBreak) vfs.LeaseReach {
 	t := l.m.t
 	switch {
 	case l.pending != nil:
@@ -81,7 +85,7 @@ func (l *clientLease) broken(b vfs.LeaseBreak) bool {
 	} else {
 		l.state = b.To
 	}
-	return true
+	return vfs.LeaseReached
 }
 
 // answer acknowledges a break with a part of the state that is offered.
@@ -120,7 +124,7 @@ func (m *leaseModel) until(t *rapid.T, do func(again bool) error) error {
 				l.answer(vfs.LeaseState(rapid.IntRange(0, 7).Draw(t, "kept")))
 			}
 		}
-		if pending == 0 {
+		if m.reap() == 0 && pending == 0 {
 			t.Fatal("a wait without a break")
 		}
 		if err := w.Wait(t.Context()); err != nil {
@@ -178,7 +182,7 @@ func (m *leaseModel) open(t *rapid.T) {
 		return err
 	})
 	if err != nil {
-		if !errors.Is(err, ntstatus.SharingViolation) && !errors.Is(err, ntstatus.DeletePending) {
+		if !errors.Is(err, ntstatus.SharingViolation) && !errors.Is(err, ntstatus.DeletePending) && !errors.Is(err, ntstatus.FileNotAvailable) {
 			t.Fatal(err)
 		}
 		return
@@ -215,6 +219,7 @@ func (m *leaseModel) open(t *rapid.T) {
 
 // noReads checks that no client but that of by goes on reading old data.
 func (m *leaseModel) noReads(by *leasedOpen, wrote bool) {
+	m.reap()
 	for _, l := range m.leases() {
 		if l == by.lease && !(wrote && l.key == 0 && l.state == leaseR) {
 			continue
@@ -261,8 +266,8 @@ func (m *leaseModel) closeOne(i int) {
 
 func (m *leaseModel) change(t *rapid.T) {
 	x := m.opens[m.pick(t)]
-	if x.stat {
-		t.Skip("no right to the data")
+	if x.stat || x.abandoned {
+		t.Skip("no right to the data, or no client")
 	}
 	switch rapid.IntRange(0, 2).Draw(t, "how") {
 	case 0:
@@ -292,12 +297,13 @@ func (m *leaseModel) change(t *rapid.T) {
 // name makes a delete pending and cancels it.
 func (m *leaseModel) name(t *rapid.T) {
 	x := m.opens[m.pick(t)]
-	if x.stat {
-		t.Skip("no right to delete")
+	if x.stat || x.abandoned {
+		t.Skip("no right to delete, or no client")
 	}
 	if err := m.until(t, func(bool) error { return x.o.SetDeleteOnClose(true) }); err != nil {
 		t.Fatal(err)
 	}
+	m.reap()
 	for _, l := range m.leases() {
 		if l != x.lease && l.state&vfs.LeaseHandle != 0 {
 			t.Fatalf("a lease %b of a file that is deleted", l.state)
@@ -312,6 +318,9 @@ func (m *leaseModel) name(t *rapid.T) {
 func (m *leaseModel) acknowledge(t *rapid.T) {
 	x := m.opens[m.pick(t)]
 	l := x.lease
+	if x.abandoned {
+		t.Skip("no client")
+	}
 	if l == nil {
 		if _, err := x.o.AcknowledgeOplock(0); !errors.Is(err, ntstatus.ObjectNameNotFound) {
 			t.Fatal(err)
@@ -329,9 +338,62 @@ func (m *leaseModel) acknowledge(t *rapid.T) {
 	}
 }
 
+// abandon loses the client of an open.
+func (m *leaseModel) abandon(t *rapid.T) {
+	x := m.opens[m.pick(t)]
+	if x.abandoned {
+		t.Skip("no client")
+	}
+	lost := func() {
+		if x.lost || !x.abandoned {
+			t.Fatal("an open has lost its lease twice, or with a client")
+		}
+		x.lost = true
+	}
+	lasts := x.lease != nil && x.lease.state&vfs.LeaseHandle != 0 && x.lease.pending == nil
+	if got := x.o.Ownership().Abandon(lost); got != lasts {
+		t.Fatalf("abandoned: %t, want %t", got, lasts)
+	}
+	x.abandoned = lasts
+}
+
+// comeBack gives an orphan back to its client.
+func (m *leaseModel) comeBack(t *rapid.T) {
+	x := m.opens[m.pick(t)]
+	if !x.abandoned {
+		t.Skip("no orphan")
+	}
+	if !x.o.Ownership().Return() {
+		t.Fatal("an orphan with its lease does not return")
+	}
+	x.abandoned = false
+}
+
+// reap closes the orphans that have lost their lease, and returns their number. They do not return. An orphan
+// whose lease has no LeaseHandle is one of them.
+func (m *leaseModel) reap() (n int) {
+	for i := 0; i < len(m.opens); {
+		x := m.opens[i]
+		if x.abandoned && !x.lost && x.lease.state&vfs.LeaseHandle == 0 {
+			m.t.Fatalf("an orphan with the lease %b", x.lease.state)
+		}
+		if !x.lost {
+			i++
+			continue
+		}
+		if x.o.Ownership().Return() {
+			m.t.Fatal("an orphan without its lease returns")
+		}
+		m.closeOne(i)
+		n++
+	}
+	return n
+}
+
 // agree compares the leases of the server with those of the clients.
 func (m *leaseModel) agree(t *rapid.T) {
 	m.t = t
+	m.reap()
 	writers, holders := 0, 0
 	for _, l := range m.leases() {
 		if l.state != 0 {

@@ -48,13 +48,17 @@ type lease struct {
 	v2     bool
 	key    LeaseKey // of no oplock
 
-	holders map[*Open]func(LeaseBreak) bool
+	holders map[*Open]func(LeaseBreak) LeaseReach
 	state   LeaseState
 	epoch   uint16
 	// While breaking, the client is asked for the state asked, and needed is the state that operations need by now.
 	breaking      bool
 	asked, needed LeaseState
 	since         time.Time // the break
+	// abandoned are the orphans among the holders that last no longer than LeaseHandle. unreached says that the
+	// present break has reached no client, and that the closes of these orphans end it.
+	abandoned map[*Open]*abandonedOpen
+	unreached bool
 }
 
 // openLease is the part that an open has in the leases of its file. It does not change while the open is
@@ -102,8 +106,9 @@ func (u leaseUse) opens() bool { return u == useOpen || u == useOverwrite }
 // leaseNotice is a break that the caller sends when it holds no mutex.
 type leaseNotice struct {
 	lease   *lease
-	holders []func(LeaseBreak) bool
+	holders []func(LeaseBreak) LeaseReach
 	what    LeaseBreak
+	lost    []func() // of orphans, which are called first
 }
 
 type leaseNotices []leaseNotice
@@ -111,14 +116,15 @@ type leaseNotices []leaseNotice
 // send sends the breaks. The lease of a client that none reaches ends.
 func (n leaseNotices) send() {
 	for _, x := range n {
-		reached := false
+		callAll(x.lost)
+		best := LeaseAway
 		for _, f := range x.holders {
-			if reached = f(x.what); reached {
+			if best = max(best, f(x.what)); best == LeaseReached {
 				break
 			}
 		}
-		if !reached {
-			x.lease.file.table.revoke(x.lease)
+		if best == LeaseAway {
+			x.lease.file.table.unreached(x.lease)
 		}
 	}
 }
@@ -178,7 +184,7 @@ func (l *lease) breakLocked(to LeaseState, notices leaseNotices) leaseNotices {
 	l.epoch++
 	what := LeaseBreak{From: l.state, To: to, Ack: l.state != LeaseRead, V2: l.v2, Epoch: l.epoch}
 	if what.Ack {
-		l.breaking, l.asked, l.needed, l.since = true, to, to, time.Now()
+		l.breaking, l.unreached, l.asked, l.needed, l.since = true, false, to, to, time.Now()
 	} else {
 		l.state = to
 	}
@@ -188,9 +194,11 @@ func (l *lease) breakLocked(to LeaseState, notices leaseNotices) leaseNotices {
 // noticeLocked returns the notice of a break. Precondition: table.mu is held.
 func (l *lease) noticeLocked(what LeaseBreak) leaseNotice {
 	l.file.table.breaks.Add(1)
-	n := leaseNotice{lease: l, what: what}
-	for _, f := range l.holders {
-		n.holders = append(n.holders, f)
+	n := leaseNotice{lease: l, what: what, lost: l.lostLocked()}
+	for o, f := range l.holders {
+		if l.abandoned[o] == nil {
+			n.holders = append(n.holders, f)
+		}
 	}
 	return n
 }
@@ -226,8 +234,10 @@ func (t *leaseTable) acknowledge(l *lease, state LeaseState) (LeaseState, error)
 	if more := state &^ l.needed; more != 0 {
 		notices = l.goOnLocked()
 	}
+	lost := l.lostLocked()
 	l.file.updateLocked()
 	t.mu.Unlock()
+	callAll(lost)
 	notices.send()
 	return state, nil
 }
@@ -241,7 +251,7 @@ func (l *lease) goOnLocked() leaseNotices {
 	} else {
 		what.To |= l.state & LeaseRead
 		what.Ack = true
-		l.breaking, l.asked, l.since = true, what.To, time.Now()
+		l.breaking, l.unreached, l.asked, l.since = true, false, what.To, time.Now()
 	}
 	return leaseNotices{l.noticeLocked(what)}
 }
@@ -251,28 +261,34 @@ func (l *lease) goOnLocked() leaseNotices {
 // Source: [MS-SMB2 3.3.6.5]
 func (t *leaseTable) expire(l *lease) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
+	var lost []func()
 	if l.breaking && time.Since(l.since) >= t.patience {
-		l.revokeLocked()
+		lost = l.revokeLocked()
 	}
+	t.mu.Unlock()
+	callAll(lost)
 }
 
 // revoke ends a lease that is being broken. It reports false for any other lease.
 func (t *leaseTable) revoke(l *lease) bool {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !l.breaking {
-		return false
+	breaking := l.breaking
+	var lost []func()
+	if breaking {
+		lost = l.revokeLocked()
 	}
-	l.revokeLocked()
-	return true
+	t.mu.Unlock()
+	callAll(lost)
+	return breaking
 }
 
-// revokeLocked ends the rights of a lease. Precondition: table.mu is held.
-func (l *lease) revokeLocked() {
+// revokeLocked ends the rights of a lease, and returns the functions of its orphans. Precondition: table.mu is
+// held.
+func (l *lease) revokeLocked() (lost []func()) {
 	l.file.table.revoked.Add(1)
-	l.state, l.breaking = 0, false
+	l.state, l.breaking, l.unreached = 0, false, false
 	l.file.updateLocked()
+	return l.loseLocked()
 }
 
 // held returns the number of leases.

@@ -37,7 +37,7 @@ func (w *Ownership) OnTransfer(f func()) (stop func()) { return w.moved.add(f) }
 // SetOrphan says whether the open is an orphan: its client has lost the connection, and may take the
 // open over. The share mode and the locks of an orphan apply, and its I/O goes on. A new open that
 // conflicts with the share mode of orphans only is refused with FILE_NOT_AVAILABLE, because that
-// conflict is over when the client returns, or its time has passed.
+// conflict is over when the client returns, or its time has passed. SetOrphan(false) ends Abandon too.
 //
 // Source: [OP-56] [MS-SMB2 3.3.5.9]
 func (w *Ownership) SetOrphan(on bool) {
@@ -45,6 +45,15 @@ func (w *Ownership) SetOrphan(on bool) {
 	t := &o.fs.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if !on {
+		o.caching.keep(o)
+	}
+	w.setLocked(on)
+}
+
+// setLocked is SetOrphan. Precondition: table.mu is held.
+func (w *Ownership) setLocked(on bool) {
+	o := w.open
 	if w.orphan == on {
 		return
 	}
@@ -56,4 +65,37 @@ func (w *Ownership) SetOrphan(on bool) {
 		o.entry.node.sharing(o).add(o.granted, o.shareMode, 1)
 		o.entry.endReturnLocked()
 	}
+}
+
+// Abandon makes the open an orphan that keeps the file from no other open: it lasts as long as its lease has
+// LeaseHandle. When the lease loses that, or a break of the lease reaches no client, lost is called once.
+// It must not wait, nor use the FS, because locks of it may be held. It causes the close of the open by another
+// goroutine; operations that wait for the break go on after that. Abandon reports false, and does nothing, if the lease has no LeaseHandle or is being
+// broken.
+//
+// Source: [MS-SMB2 3.3.7.1], [MS-SMB2 3.3.4.6], [MS-SMB2 3.3.4.7]
+func (w *Ownership) Abandon(lost func()) bool {
+	o := w.open
+	t := &o.fs.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !o.caching.abandon(o, lost) {
+		return false
+	}
+	w.setLocked(true)
+	return true
+}
+
+// Return ends the time of an orphan whose client takes the open over. It reports false, and does nothing, if the
+// function of Abandon has been called: the open is about to be closed.
+func (w *Ownership) Return() bool {
+	o := w.open
+	t := &o.fs.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !o.caching.keep(o) {
+		return false
+	}
+	w.setLocked(false)
+	return true
 }

@@ -119,6 +119,7 @@ func (o output) durable(st *server.DurableStats) {
 	o.counter(metricOrphanEnds, st.Reclaimed, "reclaimed")
 	o.counter(metricOrphanEnds, st.OrphansExpired, "expired")
 	o.counter(metricOrphanEnds, st.OrphansRefused, "refused")
+	o.counter(metricOrphanEnds, st.OrphansSurrendered, "surrendered")
 	o.gauge(metricRestored, st.Restored, "restored")
 	o.gauge(metricRestored, st.NotRestored, "refused")
 	o.gauge(metricState, st.StateRecords)

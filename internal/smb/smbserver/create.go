@@ -25,9 +25,18 @@ const maxImpersonation = 3
 // Source: [MS-SMB2 3.3.5.9]
 func handleCreate(r *request, q smbwire.CreateRequest) ntstatus.Status {
 	name, err := smbwire.DecodeUTF16(q.Name)
-	switch {
-	case err != nil:
+	if err != nil {
 		return statusOf(err)
+	}
+	asked, st := durableContexts{}, ntstatus.Success
+	if !r.tree.isPipe() {
+		asked, st = r.durableContexts(q.Contexts)
+	}
+	switch {
+	case st != ntstatus.Success:
+		return st
+	case asked.reconnect != nil: // the rest of the request does not matter
+		return reclaim(r, asked.reconnect, &q)
 	case q.ImpersonationLevel > maxImpersonation:
 		return ntstatus.BadImpersonationLevel
 	case q.CreateOptions&optionsUndefined != 0:
@@ -42,18 +51,11 @@ func handleCreate(r *request, q smbwire.CreateRequest) ntstatus.Status {
 	if st := refuseContexts(q.Contexts); st != ntstatus.Success {
 		return st
 	}
-	asked, st := r.durableContexts(q.Contexts)
-	switch {
-	case st != ntstatus.Success:
-		return st
-	case asked.reconnect != nil:
-		return reclaim(r, asked.reconnect, &q)
-	}
 	path, ok := fromWire(name)
 	if !ok {
 		return ntstatus.ObjectNameInvalid
 	}
-	if asked.request != nil {
+	if asked.request != nil || asked.first {
 		return createDurable(r, path, &q, &asked)
 	}
 	r.conn.srv.lineages.closeInstance(asked.app, r.session, r.tree.share, path)
@@ -70,7 +72,7 @@ func createFile(r *request, path string, q *smbwire.CreateRequest, d *durable) n
 		Disposition: vfs.Disposition(q.CreateDisposition), Options: vfs.Options(q.CreateOptions),
 		Attributes: q.FileAttributes, Owner: r.session.lineage, User: r.session.user,
 	}
-	if d != nil {
+	if d != nil && d.persistent {
 		req.Creating = func(file vfs.Record) { t.kept.announce(d, r.session, id, file) }
 		defer d.kept.dismiss(t.kept.state)
 	}
@@ -94,12 +96,12 @@ func createFile(r *request, path string, q *smbwire.CreateRequest, d *durable) n
 	if err == nil {
 		o := &open{tree: r.tree, file: file, persistent: id, lease: lease}
 		lease.made(o)
-		if d == nil || file.IsDir() || !t.grant(d, r.session, o, action) {
+		if !d.remembers(file) || !t.grant(d, r.session, o, action) {
 			t.kept.noteClose(file)
 		}
 		st := r.session.handles.add(o, o.persistent)
 		if st == ntstatus.Success {
-			fileCreated(r, o, uint32(action), &info, q.Contexts)
+			fileCreated(r, o, uint32(action), &info, q)
 			return ntstatus.Success
 		}
 		err = st
@@ -142,15 +144,16 @@ func created(r *request, o *open, resp *smbwire.CreateResponse, size int) {
 	r.resp.set(resp.AppendTo(r.resp.begin(size)))
 }
 
-// fileCreated makes the response for a file or directory, with the contexts asked for.
+// fileCreated makes the response for a file or directory, with the contexts asked for. A repeated CREATE that asks
+// for a lower oplock than the first one gets that answer.
 //
 // Source: [MS-SMB2 3.3.5.9], [MS-SMB2 2.2.14]
-func fileCreated(r *request, o *open, action uint32, info *vfs.FileInfo, asked []smbwire.CreateContext) {
+func fileCreated(r *request, o *open, action uint32, info *vfs.FileInfo, q *smbwire.CreateRequest) {
 	resp := smbwire.CreateResponse{
 		OplockLevel: smbwire.OplockNone, CreateAction: action, FileTimes: fileTimes(info),
 		AllocationSize: uint64(info.AllocationSize), EndOfFile: uint64(info.Size), FileAttributes: info.ReportedAttributes(),
 	}
-	for _, x := range asked {
+	for _, x := range q.Contexts {
 		switch x.Name {
 		case smbwire.CreateContextMaximalAccess:
 			m := smbwire.MaximalAccess{Access: uint32(o.file.MaximalAccess())}
@@ -158,9 +161,16 @@ func fileCreated(r *request, o *open, action uint32, info *vfs.FileInfo, asked [
 		case smbwire.CreateContextQueryOnDiskID:
 			d := smbwire.OnDiskID{FileID: info.ID, VolumeID: info.Device}
 			resp.Contexts = append(resp.Contexts, smbwire.CreateContext{Name: x.Name, Data: d.AppendTo(nil)})
+		case smbwire.CreateContextDurable:
+			if d := o.durable; d != nil && d.first && d.lasting {
+				resp.Contexts = append(resp.Contexts, smbwire.CreateContext{Name: x.Name, Data: make([]byte, 8)})
+			}
 		case smbwire.CreateContextDurableV2:
-			if o.durable != nil {
-				d := smbwire.DurableResponse{Timeout: uint32(o.durable.timeout.Milliseconds()), Flags: smbwire.DurablePersistent}
+			if o.durable != nil && o.durable.lasting && (!r.repeats || o.lease.repeatsHandle(q)) {
+				d := smbwire.DurableResponse{Timeout: uint32(o.durable.timeout.Milliseconds())}
+				if o.durable.persistent {
+					d.Flags = smbwire.DurablePersistent
+				}
 				resp.Contexts = append(resp.Contexts, smbwire.CreateContext{Name: x.Name, Data: d.AppendTo(nil)})
 			}
 		}
@@ -170,6 +180,9 @@ func fileCreated(r *request, o *open, action uint32, info *vfs.FileInfo, asked [
 	}
 	if o.lease != nil {
 		o.lease.answer(o.file, &resp)
+		if r.repeats && o.lease.oplock {
+			resp.OplockLevel = levelOfState(stateOfLevel(resp.OplockLevel) & stateOfLevel(q.OplockLevel))
+		}
 		r.answered = o.lease.sent
 	}
 	created(r, o, &resp, 256)

@@ -6,13 +6,14 @@
 //   - A [Server] owns the connections of its listeners, a connection its sessions, a session
 //     its tree connects and handles.
 //   - A [Lineage] is a chain of sessions of one client. It is the owner of their opens in vfs, by
-//     which LWIO finds and checks them. Its durable opens, persistent handles of the protocol,
+//     which LWIO finds and checks them. Its durable opens
 //     outlive the connection as orphans, until a session of the client continues the lineage and
-//     reclaims them, or their time ends (lineages.go, durables.go, createdurable.go). keptFiles and
-//     keptOpen write them into the state, from which the next process restores them (restore.go).
+//     reclaims them, or their time ends (lineages.go, durables.go, createdurable.go). An orphan that is no persistent handle makes way for
+//     other clients (lineages.surrender). keptFiles and
+//     keptOpen write persistent handles into the state, from which the next process restores them (restore.go).
 //   - The server speaks dialects 2.0.2 to 3.1.1. Every message of a session is signed, or
 //     encrypted if the client or the configuration asks for that (encryption.go). The
-//     server refuses directory leases, other durable handles, and several channels to a session,
+//     server refuses directory leases, and several channels to a session,
 //     with the status that the specification asks for.
 //   - An openLease is the lease or the oplock of an open, by which breaks reach its client (lease.go,
 //     notices.go). vfs decides about leases. A request that waits for a break has an interim response, and
@@ -71,7 +72,7 @@
 //
 // Mutexes are taken in this order: workers.turn, sessionTable.mu, Server.mu; and watch.beginning,
 // the mutexes of vfs, watch.mu; openLease.mu, notices.mu, workers.mu; lineages.mu, openLease.mu; and those of keptFiles.naming, lineages.mu, the mutexes of vfs. The mutexes of
-// other components are leaves. No mutex is held during file I/O. Exceptions: if the
+// other components are leaves; surrenders.mu is taken with mutexes of vfs held. No mutex is held during file I/O. Exceptions: if the
 // connection is lost, its sessions are torn down with workers.turn held; a file whose durable opens
 // are kept is renamed with a mutex of keptFiles.naming held.
 //

@@ -121,7 +121,7 @@ func TestShutdownEndsWaitForBreak(t *testing.T) {
 	s, addr, _ := testServer(t, nil)
 	holder, _, err := s.cfg.FS.Open(vfs.OpenRequest{
 		Share: "data", Path: "f", Access: vfs.GenericAll, ShareMode: vfs.ShareAll, Disposition: vfs.OpenIf, Owner: "holder",
-		Lease: &vfs.LeaseRequest{State: stateRWH, Broken: func(vfs.LeaseBreak) bool { return true }},
+		Lease: &vfs.LeaseRequest{State: stateRWH, Broken: func(vfs.LeaseBreak) vfs.LeaseReach { return vfs.LeaseReached }},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -46,8 +46,8 @@ func (t *lineages) made(d *durable) bool {
 	return d.file != nil
 }
 
-// grant completes a reserved open: it is the open o of a session. The close of the file removes it. If it
-// cannot be recorded in the state, it is not made durable, and grant reports false.
+// grant completes a reserved open: it is the open o of a session. The close of the file removes it. If a
+// persistent handle cannot be recorded in the state, it is not made durable, and grant reports false.
 func (t *lineages) grant(d *durable, s *Session, o *open, action vfs.Action) bool {
 	t.mu.Lock()
 	d.id, d.file, d.action, d.lineage, d.session, d.handle = o.persistent, o.file, action, s.lineage, s, o
@@ -57,6 +57,10 @@ func (t *lineages) grant(d *durable, s *Session, o *open, action vfs.Action) boo
 	t.addInstanceLocked(d)
 	t.mu.Unlock()
 	o.durable, d.lease = d, o.lease
+	if !d.persistent {
+		o.file.OnRevoke(func() { t.closed(d) })
+		return true
+	}
 	if err := t.kept.add(d, s); err != nil {
 		t.remove(d)
 		o.durable = nil
@@ -120,8 +124,40 @@ func (t *lineages) removeLocked(d *durable) {
 	}
 }
 
-// orphanLocked makes a durable open an orphan. It reports false if the open is closed, or if there are
-// too many orphans. Precondition: mu is held.
+// leaveLocked tells the file layer that the client of a durable open is away. It reports false if the lease
+// of the open keeps it no longer. Precondition: mu is held.
+func (t *lineages) leaveLocked(d *durable) bool {
+	if !d.persistent {
+		if !d.lasting || !d.file.Ownership().Abandon(func() { t.surrenders.add(func() { t.surrender(d) }) }) {
+			return false
+		}
+		d.lease.moved(nil, nil, false)
+		return true
+	}
+	d.lease.moved(nil, nil, false)
+	_ = d.file.RevokeLease() // a client that is away acknowledges no break
+	d.file.Ownership().SetOrphan(true)
+	return true
+}
+
+// surrender closes an orphan that has lost its lease.
+//
+// Source: [MS-SMB2 3.3.4.6], [MS-SMB2 3.3.4.7]
+func (t *lineages) surrender(d *durable) {
+	t.mu.Lock()
+	if d.over || d.lineage.over { // it is closed already, or the end of the lineage closes it
+		t.mu.Unlock()
+		return
+	}
+	t.count.surrendered.Add(1)
+	t.removeLocked(d)
+	t.mu.Unlock()
+	t.audit("orphaned open closed for another", d.key.user, slog.String("share", d.file.Share().Name), slog.String("path", d.file.Path()))
+	_ = d.file.Close() // vfs logs a failed delete
+}
+
+// orphanLocked makes a durable open an orphan. It reports false if the open is closed, if there are
+// too many orphans, or if the open has lost its lease. Precondition: mu is held.
 func (t *lineages) orphanLocked(d *durable) bool {
 	switch {
 	case d.over || d.lineage.over:
@@ -130,10 +166,14 @@ func (t *lineages) orphanLocked(d *durable) bool {
 		t.count.refused.Add(1)
 		return false
 	}
+	if !t.leaveLocked(d) {
+		t.orphans.Give(d.lineage.user, 1, account.Last)
+		return false
+	}
+	if d.handle != nil {
+		d.position = d.handle.position.Load()
+	}
 	d.session, d.handle, d.until = nil, nil, time.Now().Add(d.timeout)
-	d.lease.moved(nil, nil)
-	_ = d.file.RevokeLease() // a client that is away acknowledges no break
-	d.file.Ownership().SetOrphan(true)
 	var timer *time.Timer
 	timer = time.AfterFunc(d.timeout, func() {
 		t.mu.Lock()
@@ -153,12 +193,11 @@ func (t *lineages) orphanLocked(d *durable) bool {
 	return true
 }
 
-// adoptLocked ends the time of an orphan. Precondition: mu is held.
+// adoptLocked ends the time of an orphan, and its count. Precondition: mu is held.
 func (t *lineages) adoptLocked(d *durable) {
 	d.expiry.Stop()
 	d.expiry = nil
 	t.orphans.Give(d.lineage.user, 1, account.Last)
-	d.file.Ownership().SetOrphan(false)
 }
 
 // byFileID returns the durable open with a persistent id, nil if there is none.
@@ -178,10 +217,17 @@ func (t *lineages) handleOf(d *durable, s *Session) *open {
 	return d.handle
 }
 
+// sessionOf returns the session that has a durable open, or nil.
+func (t *lineages) sessionOf(d *durable) *Session {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return d.session
+}
+
 // claim gives an orphan to a session, as the open o, when the requests of its last session that change
 // it have ended. The caller adds o to the handles of the session, or calls release.
 //
-// Errors: OBJECT_NAME_NOT_FOUND for an open that is closed, or that a session has; FILE_NOT_AVAILABLE if
+// Errors: OBJECT_NAME_NOT_FOUND for an open that is closed or has lost its lease, or that a session has; FILE_NOT_AVAILABLE if
 // the requests do not end in time.
 //
 // Source: [MS-SMB2 3.3.5.9.12], [OP-112]
@@ -191,8 +237,13 @@ func (t *lineages) claim(d *durable, s *Session, o *open) ntstatus.Status {
 		t.mu.Unlock()
 		return ntstatus.ObjectNameNotFound
 	}
+	if !d.file.Ownership().Return() { // surrender closes it
+		t.mu.Unlock()
+		return ntstatus.ObjectNameNotFound
+	}
 	t.adoptLocked(d)
 	d.session, d.handle = s, o
+	o.position.Store(d.position)
 	o.durable, o.file, o.persistent = d, d.file, d.id
 	moved := d.lineage != s.lineage
 	if moved {

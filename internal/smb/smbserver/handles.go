@@ -43,6 +43,9 @@ type open struct {
 	position atomic.Uint64 // behind the last byte read, or set by the client
 }
 
+// lasting reports whether the open outlives its connection.
+func (o *open) lasting() bool { return o.durable != nil && o.durable.lasting }
+
 // close closes the file or pipe and returns when that is done.
 func (o *open) close() error {
 	if o.pipe != nil {

@@ -51,10 +51,14 @@ func (t *lineages) closeInstance(i instance, s *Session, share *vfs.Share, path 
 	}
 	client := s.conn.agreed.client.GUID
 	var gone []*vfs.Open
+	handles := make(map[*open]*Session)
 	t.mu.Lock()
 	for d := range t.instances[i] {
 		if d.key.client != client && d.file.Share() == share && d.file.Path() == path {
 			gone = append(gone, d.file)
+			if d.session != nil {
+				handles[d.handle] = d.session
+			}
 		}
 	}
 	t.mu.Unlock()
@@ -62,6 +66,9 @@ func (t *lineages) closeInstance(i instance, s *Session, share *vfs.Share, path 
 		return
 	}
 	s.audit("opens of an earlier client closed", slog.String("share", share.Name), slog.String("path", path), slog.Int("opens", len(gone)))
+	for o, by := range handles {
+		by.handles.remove(o)
+	}
 	t.files.CloseAll(gone...)
 }
 

@@ -3,6 +3,7 @@ package smbserver
 import (
 	"sync"
 
+	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
 	"lwio/vfs"
 )
@@ -128,6 +129,57 @@ func (l *openLease) answer(file *vfs.Open, resp *smbwire.CreateResponse) {
 	resp.Contexts = append(resp.Contexts, smbwire.CreateContext{Name: smbwire.CreateContextLease, Data: is.AppendTo(nil)})
 }
 
+// keyed reports whether the open has a lease, and no oplock.
+func (l *openLease) keyed() bool { return l != nil && !l.oplock }
+
+// contextOf returns the context of a lease in a CREATE; false for none that can be decoded.
+func contextOf(q *smbwire.CreateRequest) (asked smbwire.Lease, found bool) {
+	for _, x := range q.Contexts {
+		if x.Name == smbwire.CreateContextLease {
+			l, err := smbwire.DecodeLease(x.Data)
+			return l, err == nil
+		}
+	}
+	return smbwire.Lease{}, false
+}
+
+// reclaims returns the status for a CREATE that takes over an orphan with this lease, which may be nil. The
+// CREATE names a lease by its key and its version, and then the name of the file too; the rest of it does not
+// matter.
+//
+// Source: [MS-SMB2 3.3.5.9.7], [MS-SMB2 3.3.5.9.12]
+func (l *openLease) reclaims(file *vfs.Open, q *smbwire.CreateRequest) ntstatus.Status {
+	asked, found := contextOf(q)
+	switch {
+	case !l.keyed() && found, l.keyed() && (!found || asked.Key != l.asked.Key || asked.V2 != file.Lease().V2):
+		return ntstatus.ObjectNameNotFound
+	case !l.keyed():
+		return ntstatus.Success
+	}
+	name, err := smbwire.DecodeUTF16(q.Name)
+	path, ok := fromWire(name)
+	if err != nil || !ok || path != file.Path() {
+		return ntstatus.InvalidParameter
+	}
+	return ntstatus.Success
+}
+
+// replays reports whether a CREATE that the client repeats asks for the lease, which may be nil, as the first one
+// did.
+//
+// Source: [MS-SMB2 3.3.5.9.10]
+func (l *openLease) replays(q *smbwire.CreateRequest) bool {
+	asked, found := contextOf(q)
+	found = found && q.OplockLevel == smbwire.OplockLease
+	return found == l.keyed() && (!found || asked.Key == l.asked.Key)
+}
+
+// repeatsHandle reports whether a CREATE that the client repeats asks for LeaseHandle too, or for a lease, as the
+// first one did. A persistent handle needs none.
+func (l *openLease) repeatsHandle(q *smbwire.CreateRequest) bool {
+	return l == nil || !l.oplock || q.OplockLevel == smbwire.OplockBatch
+}
+
 // made sets the open, which has been made.
 func (l *openLease) made(o *open) {
 	if l == nil {
@@ -138,14 +190,15 @@ func (l *openLease) made(o *open) {
 	l.open = o
 }
 
-// moved gives the breaks to an open of a session. For an orphan both are nil.
-func (l *openLease) moved(s *Session, o *open) {
+// moved gives the breaks to an open of a session, whose client encrypts if sealed is set. For an orphan both are
+// nil.
+func (l *openLease) moved(s *Session, o *open, sealed bool) {
 	if l == nil {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.session, l.open, l.answered, l.held = s, o, false, nil
+	l.session, l.open, l.sealed, l.answered, l.held = s, o, sealed, false, nil
 }
 
 // sent says that the response to the CREATE has been sent: the client knows the lease, and can be asked for
@@ -160,19 +213,21 @@ func (l *openLease) sent() {
 	l.held = nil
 }
 
-// broken sends a break to the client, after the response to the CREATE. It reports false if the open has no
-// client.
+// broken sends a break to the client, after the response to the CREATE. The end of a session closes its opens, or
+// makes them orphans.
 //
 // Source: [MS-SMB2 3.3.4.6], [MS-SMB2 3.3.4.7]
-func (l *openLease) broken(b vfs.LeaseBreak) bool {
+func (l *openLease) broken(b vfs.LeaseBreak) vfs.LeaseReach {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.session == nil || !l.session.valid():
-		return false
+	case l.session == nil:
+		return vfs.LeaseAway
+	case !l.session.valid():
+		return vfs.LeaseEnding
 	case !l.answered:
 		l.held = append(l.held, b)
-		return true
+		return vfs.LeaseReached
 	}
 	return l.notifyLocked(b)
 }
@@ -180,7 +235,7 @@ func (l *openLease) broken(b vfs.LeaseBreak) bool {
 // notifyLocked queues the notification of a break. Precondition: mu is held, and the open has a session.
 //
 // Source: [MS-SMB2 2.2.23.1], [MS-SMB2 2.2.23.2]
-func (l *openLease) notifyLocked(b vfs.LeaseBreak) bool {
+func (l *openLease) notifyLocked(b vfs.LeaseBreak) vfs.LeaseReach {
 	n := notice{session: l.session, sealed: l.sealed}
 	if l.oplock {
 		q := smbwire.OplockBreak{
@@ -197,5 +252,8 @@ func (l *openLease) notifyLocked(b vfs.LeaseBreak) bool {
 		}
 		n.body = q.AppendTo(nil)
 	}
-	return l.session.conn.notices.add(n)
+	if !l.session.conn.notices.add(n) {
+		return vfs.LeaseEnding // with the connection
+	}
+	return vfs.LeaseReached
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"lwio/internal/ratelimit"
+	"lwio/vfs"
 )
 
 // Lineage is a chain of sessions of one client, in which each names its predecessor. It owns the state
@@ -75,6 +76,37 @@ func (l *Lineage) Retain() {
 func (l *Lineage) end() {
 	t := l.table
 	t.mu.Lock()
+	t.endLocked(l, false)
+	t.mu.Unlock()
+	t.files.CloseOwner(l)
+}
+
+// forsake ends the lineage because a session of another client replaces its last one. If it has orphans that any
+// client of the user may reclaim, or that make way for other opens, it closes its persistent handles only, and
+// goes on.
+//
+// Source: [MS-SMB2 3.3.5.5.3]
+func (l *Lineage) forsake() {
+	t := l.table
+	var gone []*vfs.Open
+	t.mu.Lock()
+	if l.session != nil { // its client is there again
+		t.mu.Unlock()
+		return
+	}
+	rest := 0
+	for d := range l.opens {
+		if d.persistent {
+			gone = append(gone, d.file)
+		} else if d.orphaned() {
+			rest++
+		}
+	}
+	if rest > 0 && !l.over {
+		t.mu.Unlock()
+		t.files.CloseAll(gone...)
+		return
+	}
 	t.endLocked(l, false)
 	t.mu.Unlock()
 	t.files.CloseOwner(l)

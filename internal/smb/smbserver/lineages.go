@@ -16,17 +16,19 @@ import (
 // lineages is the table of the lineages and of the durable opens of all clients (durables.go). One mutex
 // guards their states; it is not held while files are closed. Safe for concurrent use.
 type lineages struct {
-	most     time.Duration // of an orphan; negative for no durable opens
-	renewal  time.Duration // after the end of a ticket
-	files    *vfs.FS
-	log      *slog.Logger
-	memory   *account.Sum // of suspended lineages
-	orphans  *account.Sum
-	count    lineageCounts
-	ending   sync.WaitGroup // timers that close something
-	kept     keptFiles
-	restored int                  // opens of an earlier process; fixed before the first connection
-	stale    map[uint64]staleOpen // by persistent id; fixed before the first connection
+	most    time.Duration // of an orphan; negative for no durable opens
+	renewal time.Duration // after the end of a ticket
+	files   *vfs.FS
+	log     *slog.Logger
+	memory  *account.Sum // of suspended lineages
+	orphans *account.Sum
+	count   lineageCounts
+	ending  sync.WaitGroup // timers that close something
+	// surrenders closes orphans that have lost their leases.
+	surrenders surrenders
+	kept       keptFiles
+	restored   int                  // opens of an earlier process; fixed before the first connection
+	stale      map[uint64]staleOpen // by persistent id; fixed before the first connection
 
 	mu      sync.Mutex
 	stopped bool // lineages end with their sessions
@@ -48,6 +50,8 @@ type lineageCounts struct {
 	reclaimed atomic.Uint64 // orphans that their client has taken over
 	expired   atomic.Uint64 // orphans whose time ended
 	refused   atomic.Uint64 // durable opens that were closed because there were too many orphans
+	// surrendered are the orphans that were closed for an open or a change of another client.
+	surrendered atomic.Uint64
 }
 
 const (
@@ -252,7 +256,7 @@ func (t *lineages) addTo(st *Stats) {
 	st.Resumed, st.Reclaimed = t.count.resumed.Load(), t.count.reclaimed.Load()
 	st.Restored, st.NotRestored = t.restored, len(t.stale)
 	st.StateFailing = t.kept.failing.Load()
-	st.Expired, st.OrphansRefused = t.count.expired.Load(), t.count.refused.Load()
+	st.Expired, st.OrphansRefused, st.Surrendered = t.count.expired.Load(), t.count.refused.Load(), t.count.surrendered.Load()
 }
 
 // stop makes lineages end with their sessions.
@@ -270,5 +274,6 @@ func (t *lineages) close() {
 		all.Go(l.end)
 	}
 	all.Wait()
+	t.surrenders.stop()
 	t.ending.Wait()
 }

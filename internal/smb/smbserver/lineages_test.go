@@ -80,7 +80,7 @@ func (s *bareServer) session(t *testing.T, user string, client byte, previous ui
 
 // open makes a durable open of a session.
 func (s *bareServer) open(ss *Session, name string, share vfs.ShareMode, guid byte, timeout time.Duration) (*open, error) {
-	d := &durable{key: durableKey{client: ss.lineage.client, guid: [16]byte{guid}, user: ss.user}, timeout: timeout}
+	d := &durable{key: durableKey{client: ss.lineage.client, guid: [16]byte{guid}, user: ss.user}, timeout: timeout, persistent: true, lasting: true}
 	if s.lineages.reserve(d) != nil {
 		return nil, ntstatus.DuplicateObjectID
 	}

@@ -20,7 +20,7 @@ func handleLock(r *request, q smbwire.LockRequest) ntstatus.Status {
 		return st
 	case o.file == nil:
 		return ntstatus.InvalidDeviceRequest
-	case o.durable != nil && o.durable.locks.repeated(&q):
+	case o.lasting() && o.durable.locks.repeated(&q):
 		return r.resp.empty()
 	case q.Locks[0].Flags&smbwire.LockUnlock != 0:
 		st = unlockRanges(o, &q)
@@ -35,7 +35,7 @@ func handleLock(r *request, q smbwire.LockRequest) ntstatus.Status {
 
 // locked makes the response to a LOCK that is done.
 func locked(r *request, o *open, q *smbwire.LockRequest) ntstatus.Status {
-	if o.durable != nil {
+	if o.lasting() {
 		o.durable.locks.done(q)
 	}
 	return r.resp.empty()

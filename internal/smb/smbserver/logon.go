@@ -220,7 +220,7 @@ func authenticated(r *request, previous uint64) ntstatus.Status {
 
 // succeed gives the session a lineage. If the client names a previous session, the session continues the
 // lineage of that session, else it begins a new one. It reports whether the session continues a lineage. A previous session of
-// another client is replaced: its lineage ends. So does the lineage of a session without durable opens, when it is suspended.
+// another client is replaced: Lineage.forsake. The lineage of a session without durable opens ends, when it is suspended.
 //
 // Source: [MS-SMB2 3.3.5.5.3], [OP-42], [OP-112]
 func (s *Session) succeed(previous uint64) (resumed bool) {
@@ -238,12 +238,13 @@ func (s *Session) succeed(previous uint64) (resumed bool) {
 			case <-t.left(l):
 			case <-s.ctx.Done():
 			}
-		case !continued && current != nil:
-			current.end()
-		case !continued:
-			l.end()
+		case current != nil:
+			current.suspend()
 		}
-		if continued && t.attach(l, s) {
+		if !continued {
+			l.forsake()
+			previous = 0
+		} else if t.attach(l, s) {
 			s.lineage = l
 			return true
 		}

@@ -40,6 +40,7 @@ type request struct {
 
 	answered func() // called when the response has been sent, if not nil
 
+	repeats bool // a CREATE whose open an earlier CREATE has made
 	dropped bool // no response: the connection is being cut
 	parked  bool // a goroutine of the request's own sends the response
 

@@ -148,7 +148,7 @@ func (r *restoring) open(o *savedOpen) error {
 		}
 		return nil
 	}
-	d := &durable{key: rec.durableKey(), app: instance{rec.app, rec.user}, timeout: min(rec.timeout, t.most), id: o.id, file: file, action: rec.action}
+	d := &durable{key: rec.durableKey(), app: instance{rec.app, rec.user}, timeout: min(rec.timeout, t.most), id: o.id, file: file, action: rec.action, persistent: true, lasting: true}
 	d.locks.last = o.sequences
 	if err := r.keep(d, o); err != nil {
 		_ = file.Close() // vfs logs a failed delete

@@ -85,7 +85,8 @@ type Stats struct {
 	// Resumed counts sessions that continued a lineage, and Reclaimed the orphans that their
 	// clients have taken over. Expired counts the orphans whose time ended, and OrphansRefused the
 	// durable opens that were closed with their connection because there were too many orphans.
-	Resumed, Reclaimed, Expired, OrphansRefused uint64
+	// Surrendered counts the orphans that were closed for an open or a change of another client.
+	Resumed, Reclaimed, Expired, OrphansRefused, Surrendered uint64
 	// Restored and NotRestored count the opens of the state at the start of the server.
 	Restored, NotRestored int
 	// StateFailing: the last durable open was refused, because the state could not be written.

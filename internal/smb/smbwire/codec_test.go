@@ -102,6 +102,7 @@ var codecs = map[string]codec{
 	"DurableRequest":        of(DecodeDurableRequest, nil),
 	"DurableResponse":       of(DecodeDurableResponse, nil),
 	"DurableReconnect":      of(DecodeDurableReconnect, nil),
+	"DurableV1Reconnect":    of(DecodeDurableV1Reconnect, nil),
 	"CloseRequest":          of(DecodeCloseRequest, nil),
 	"CloseResponse":         of(DecodeCloseResponse, nil),
 	"FlushRequest":          of(DecodeFlushRequest, nil),

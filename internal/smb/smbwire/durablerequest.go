@@ -1,7 +1,8 @@
 package smbwire
 
 // DurablePersistent in the flags of a durable handle context asks for a persistent handle, or grants
-// one: an open that outlives its connection and needs no lease.
+// one: an open that outlives its connection and needs no lease. Without it the open lasts as long as it has a batch
+// oplock or a lease with LeaseHandle.
 //
 // Source: [MS-SMB2 2.2.13.2.11]
 const DurablePersistent uint32 = 0x00000002

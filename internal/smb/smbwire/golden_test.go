@@ -86,6 +86,7 @@ var goldens = []golden{
 	{"", "AppInstance", AppInstance{ID: guid}, "1400 0000" + guidWire},
 	{"", "DurableRequest", DurableRequest{Timeout: 60000, Flags: DurablePersistent, CreateGUID: guid}, "60ea0000 02000000 0000000000000000" + guidWire},
 	{"", "DurableResponse", DurableResponse{Timeout: 60000, Flags: DurablePersistent}, "60ea0000 02000000"},
+	{"", "DurableV1Reconnect", DurableV1Reconnect{FileID: sampleID}, idWire},
 	{"", "DurableReconnect", DurableReconnect{FileID: sampleID, CreateGUID: guid, Flags: DurablePersistent}, idWire + guidWire + "02000000"},
 	{"", "CloseRequest", CloseRequest{Flags: ClosePostQueryAttributes, FileID: sampleID}, "1800 0100 00000000" + idWire},
 	{
