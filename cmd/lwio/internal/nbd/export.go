@@ -108,11 +108,14 @@ func (e *Export) open(ctx context.Context) (*files, error) {
 	return &f, nil
 }
 
-// close closes the opens that there are.
+// close closes the opens that there are, and that the server has not closed itself.
 func (f *files) close() (err error) {
 	for _, o := range []*lwio.File{f.plain, f.durable, f.zeroing} {
-		if o != nil {
-			err = errors.Join(err, o.Close())
+		if o == nil {
+			continue
+		}
+		if failed := o.Close(); !errors.Is(failed, fs.ErrClosed) {
+			err = errors.Join(err, failed)
 		}
 	}
 	return err
