@@ -151,7 +151,7 @@ func TestStaleConnectionIsReplaced(t *testing.T) {
 // The end of a context ends a query that waits for a server that does not answer.
 func TestContextEndsAQueryWithoutAServer(t *testing.T) {
 	s, link := lwiotest.NewServer(t, nil), new(faultconn.Link)
-	db := database(t, s, "/query.db", &lwio.Config{DialContext: link.DialContext, ReconnectTimeout: busyTime, Timeout: busyTime})
+	db := database(t, s, "/query.db", &lwio.Config{SMBOnly: true, DialContext: link.DialContext, ReconnectTimeout: busyTime, Timeout: busyTime})
 	_, err := db.Exec("CREATE TABLE t (n); INSERT INTO t VALUES (1)")
 	check(t, err)
 	link.Down()
