@@ -63,8 +63,10 @@
 //
 // A file that the server does not keep any more fails with lwio.ErrStale, and with it each call of the
 // connection of SQLite; database/sql replaces that connection. A call of SQLite takes at most a minute. An
-// interrupt, or the end of a context of database/sql, ends a read or a lock before the first change of the
-// transaction, also while the server does not answer. The error of SQLite wraps the error of the client.
+// interrupt, or the end of a context of database/sql, ends the open of a database, and before the first change of a
+// transaction a read, a lock and the search for a journal, also while the server does not answer. With [Register] it
+// ends neither the open, nor the search if several connections have the database open: SQLite does not say which of
+// them it is for. The error of SQLite wraps the error of the client.
 //
 // A database that is deleted or replaced by another program refuses changes with READONLY_DBMOVED.
 package sqlite

@@ -61,7 +61,7 @@ func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	defer cancel()
 	n, err := f.f.ReadAtContext(ctx, p, off)
 	if err != nil && !errors.Is(err, io.EOF) {
-		return n, f.refused(ctx, err, sqlite3.IOERR_READ)
+		return n, f.refused(err, sqlite3.IOERR_READ)
 	}
 	if f.database == f && !f.exclusive && off == 0 && n > versionOfReader && max(p[versionOfReader], p[versionOfWriter]) == versionWAL {
 		_ = f.fail(ErrSharedWAL) // if SQLite can open no log
@@ -97,7 +97,7 @@ func (f *file) Size() (int64, error) {
 	defer cancel()
 	info, err := f.f.Stat(ctx)
 	if err != nil {
-		return 0, f.refused(ctx, err, sqlite3.IOERR_FSTAT)
+		return 0, f.refused(err, sqlite3.IOERR_FSTAT)
 	}
 	return info.Size(), nil
 }
@@ -133,19 +133,23 @@ func (f *file) excludesWriters(ctx context.Context) bool {
 	return err == nil
 }
 
-// interruptible returns a context for one call that changes nothing. The interrupts of the connection
-// end it unless a transaction has begun to write: its rollback must not be interrupted.
+// interruptible returns a context for one call that changes nothing. f may be nil.
 func (f *file) interruptible() (context.Context, context.CancelFunc) {
-	ctx := context.Background()
-	if f.db != nil && f.database == f && f.level < vfs.LOCK_RESERVED {
-		ctx = f.db.GetInterrupt()
+	return context.WithTimeout(f.interrupts(), callTime)
+}
+
+// interrupts returns the context of the interrupts of the connection, unless a transaction has begun to write: its rollback
+// must not be interrupted.
+func (f *file) interrupts() context.Context {
+	if f != nil && f.db != nil && f.database == f && f.level < vfs.LOCK_RESERVED {
+		return f.db.GetInterrupt()
 	}
-	return context.WithTimeout(ctx, callTime)
+	return context.Background()
 }
 
 // refused is failure for a call with an interruptible context.
-func (f *file) refused(ctx context.Context, err error, code sqlite3.ExtendedErrorCode) error {
-	if err != nil && errors.Is(ctx.Err(), context.Canceled) {
+func (f *file) refused(err error, code sqlite3.ExtendedErrorCode) error {
+	if err != nil && f.interrupts().Err() != nil {
 		return vfs.SystemError(f.fail(err), sqlite3.INTERRUPT)
 	}
 	return f.failure(err, code)

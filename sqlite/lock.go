@@ -57,7 +57,7 @@ func (f *file) Lock(level vfs.LockLevel) error {
 	case errors.Is(err, sqlite3.BUSY):
 		return sqlite3.BUSY
 	}
-	return f.refused(ctx, err, sqlite3.IOERR_LOCK)
+	return f.refused(err, sqlite3.IOERR_LOCK)
 }
 
 // lockShared takes a shared lock. The pending byte is held meanwhile, so that a connection which
@@ -144,7 +144,7 @@ func (f *file) CheckReservedLock() (bool, error) {
 	if err == nil {
 		err = f.unlock(reservedByte)
 	}
-	return false, f.refused(ctx, err, sqlite3.IOERR_CHECKRESERVEDLOCK)
+	return false, f.refused(err, sqlite3.IOERR_CHECKRESERVEDLOCK)
 }
 
 // try takes a lock, or fails with sqlite3.BUSY.

@@ -52,8 +52,22 @@ func (Driver) Open(name string) (driver.Conn, error) {
 // OpenConnector parses a data source name. It does not connect.
 func (Driver) OpenConnector(name string) (driver.Connector, error) { return NewConnector(name, nil) }
 
-// connectors counts connectors, for the names of their file systems.
-var connectors atomic.Uint64
+// connections counts the connections of all connectors, for the names of their file systems.
+var connections atomic.Uint64
+
+// sharedClient is the client of a connector and its connections. Safe for concurrent use.
+type sharedClient struct {
+	*lwio.Client
+	users atomic.Int64
+}
+
+// release counts a user out. The last one closes the client.
+func (c *sharedClient) release() error {
+	if c.users.Add(-1) > 0 {
+		return nil
+	}
+	return c.Close()
+}
 
 // Connector connects to one database, for sql.OpenDB. Safe for concurrent use.
 type Connector struct {
@@ -63,8 +77,7 @@ type Connector struct {
 	cfg    *lwio.Config
 
 	turn   chan struct{} // has an element while a call uses the following
-	share  *share        // nil before the first connection
-	inner  driver.Connector
+	client *sharedClient // nil before the first connection
 	closed bool
 }
 
@@ -115,41 +128,31 @@ func ofSQLite(key string) bool {
 
 // Connect opens a connection to the database. The first one connects to the server within ctx.
 func (c *Connector) Connect(ctx context.Context) (driver.Conn, error) {
-	inner, files, err := c.connect(ctx)
+	client, err := c.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	got, err := inner.Connect(ctx)
+	s, err := register(fmt.Sprint("lwio/sqlite-", connections.Add(1)), client.Client)
+	if err != nil {
+		return nil, errors.Join(err, client.release())
+	}
+	s.ended = client.release
+	s.interrupts = func() context.Context { return ctx }
+	got, err := c.open(ctx, s)
+	if e := s.retire(); e != nil && err == nil { // it ends with the last file of the connection
+		err = errors.Join(e, got.Close())
+	}
 	if err != nil {
 		return nil, err
 	}
 	of := got.(sqlitedriver.Conn)
-	return &conn{of, got.(driver.ExecerContext), got.(driver.NamedValueChecker), files}, nil
+	s.interrupts = of.Raw().GetInterrupt
+	return &conn{of, got.(driver.ExecerContext), got.(driver.NamedValueChecker), s}, nil
 }
 
-// connect returns the connector of SQLite, and the file system for it.
-func (c *Connector) connect(ctx context.Context) (driver.Connector, *share, error) {
-	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
-	case <-ctx.Done():
-		return nil, nil, fmt.Errorf("sqlite: connect: %w", ctx.Err())
-	}
-	if c.closed {
-		return nil, nil, fmt.Errorf("sqlite: connect: %w", fs.ErrClosed)
-	}
-	if c.share != nil {
-		return c.inner, c.share, nil
-	}
-	client, err := lwio.Dial(ctx, c.target, c.cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	s, err := register(fmt.Sprint("lwio/sqlite-", connectors.Add(1)), client)
-	if err != nil {
-		return nil, nil, errors.Join(err, client.Close())
-	}
-	s.owned = true
+// open opens a connection of SQLite with a file system of its own, so that the file system knows whose interrupts end its
+// calls.
+func (c *Connector) open(ctx context.Context, s *share) (driver.Conn, error) {
 	query := "vfs=" + url.QueryEscape(s.name)
 	if c.query != "" {
 		query += "&" + c.query
@@ -157,10 +160,32 @@ func (c *Connector) connect(ctx context.Context) (driver.Connector, *share, erro
 	uri := url.URL{Scheme: "file", OmitHost: true, Path: c.file, RawQuery: query}
 	inner, err := new(sqlitedriver.SQLite).OpenConnector(uri.String())
 	if err != nil {
-		return nil, nil, errors.Join(err, s.retire())
+		return nil, err
 	}
-	c.share, c.inner = s, inner
-	return inner, s, nil
+	return inner.Connect(ctx)
+}
+
+// dial returns the client, which the caller releases. The first call connects to the server.
+func (c *Connector) dial(ctx context.Context) (*sharedClient, error) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("sqlite: connect: %w", ctx.Err())
+	}
+	if c.closed {
+		return nil, fmt.Errorf("sqlite: connect: %w", fs.ErrClosed)
+	}
+	if c.client == nil {
+		client, err := lwio.Dial(ctx, c.target, c.cfg)
+		if err != nil {
+			return nil, err
+		}
+		c.client = &sharedClient{Client: client}
+		c.client.users.Store(1) // the connector
+	}
+	c.client.users.Add(1)
+	return c.client, nil
 }
 
 // Driver returns a Driver.
@@ -170,11 +195,12 @@ func (c *Connector) Driver() driver.Driver { return Driver{} }
 func (c *Connector) Close() error {
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()
+	first := !c.closed
 	c.closed = true
-	if c.share == nil {
+	if c.client == nil || !first {
 		return nil
 	}
-	return c.share.retire()
+	return c.client.release()
 }
 
 // conn is a connection of go-sqlite3 that database/sql replaces when the server does not keep its files any more.

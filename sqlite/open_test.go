@@ -148,22 +148,46 @@ func TestStaleConnectionIsReplaced(t *testing.T) {
 	}
 }
 
-// The end of a context ends a query that waits for a server that does not answer.
+// The end of a context ends its query, which waits for a server that does not answer, and the open of a connection. It
+// ends no query of another connection. The query waits for a lock over SMB, and with RDMA, which goes on, for the answer
+// whether there is a journal.
 func TestContextEndsAQueryWithoutAServer(t *testing.T) {
-	s, link := lwiotest.NewServer(t, nil), new(faultconn.Link)
-	db := database(t, s, "/query.db", &lwio.Config{SMBOnly: true, DialContext: link.DialContext, ReconnectTimeout: busyTime, Timeout: busyTime})
-	_, err := db.Exec("CREATE TABLE t (n); INSERT INTO t VALUES (1)")
-	check(t, err)
-	link.Down()
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	var n int
-	if err := db.QueryRowContext(ctx, "SELECT n FROM t").Scan(&n); err == nil || ctx.Err() == nil {
-		t.Errorf("%v, %v", err, ctx.Err())
-	}
-	link.Up()
-	if err := db.QueryRow("SELECT n FROM t").Scan(&n); err != nil || n != 1 {
-		t.Errorf("after the return of the server: %d, %v", n, err)
+	for name, only := range map[string]bool{"smb": true, "rdma": false} {
+		t.Run(name, func(t *testing.T) {
+			s, link := lwiotest.NewServer(t, nil), new(faultconn.Link)
+			db := database(t, s, "/query.db", &lwio.Config{SMBOnly: only, DialContext: link.DialContext, ReconnectTimeout: busyTime, Timeout: busyTime})
+			_, err := db.Exec("CREATE TABLE t (n); INSERT INTO t VALUES (1)")
+			check(t, err)
+			var conns [2]*sql.Conn
+			for i := range conns {
+				conns[i], err = db.Conn(t.Context())
+				check(t, err)
+				defer conns[i].Close()
+				check(t, conns[i].QueryRowContext(t.Context(), "SELECT n FROM t").Scan(new(int)))
+			}
+			link.Down()
+			waits := make(chan error, 1)
+			go func() { waits <- conns[1].QueryRowContext(t.Context(), "SELECT n FROM t").Scan(new(int)) }()
+			for _, from := range []interface {
+				QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+			}{conns[0], db} {
+				ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+				defer cancel()
+				if err := from.QueryRowContext(ctx, "SELECT n FROM t").Scan(new(int)); err == nil || ctx.Err() == nil {
+					t.Errorf("%T: %v, %v", from, err, ctx.Err())
+				}
+			}
+			link.Up()
+			if err := <-waits; err != nil {
+				t.Errorf("a query of another connection: %v", err)
+			}
+			var n int
+			for _, from := range conns {
+				if err := from.QueryRowContext(t.Context(), "SELECT n FROM t").Scan(&n); err != nil || n != 1 {
+					t.Errorf("after the return of the server: %d, %v", n, err)
+				}
+			}
+		})
 	}
 }
 

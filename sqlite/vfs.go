@@ -67,11 +67,14 @@ type share struct {
 	c        *lwio.Client
 	name     string
 	repeated atomic.Uint64 // changes made again
+	// interrupts returns the context that ends the calls of the only connection; nil if the share may have several.
+	interrupts func() context.Context
 
 	mu      sync.Mutex // guards the following
 	open    map[*file]struct{}
 	retired bool // the last file to be closed ends the share
-	owned   bool // the end of the share closes c
+	// ended is called at the end of the share; nil if nothing is to do.
+	ended func() error
 }
 
 var _ vfs.VFSFilename = (*share)(nil)
@@ -101,21 +104,44 @@ func (s *share) forget(f *file) error {
 	return nil
 }
 
-// end removes the name of the share, and closes its client if the share owns it.
+// end removes the name of the share.
 func (s *share) end() error {
 	naming.Lock()
 	vfs.Unregister(s.name)
 	naming.Unlock()
-	if s.owned {
-		return s.c.Close()
+	if s.ended != nil {
+		return s.ended()
 	}
 	return nil
+}
+
+// databaseOf returns the open database that a name belongs to, as its journal, its log or itself. It returns nil if there
+// is none, or if several connections have it open: SQLite does not say which of them it asks for.
+func (s *share) databaseOf(name string) (only *file) {
+	base := baseOf(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for f := range s.open {
+		if f.database != f || f.name != base && f.name != name {
+			continue
+		}
+		if only != nil {
+			return nil
+		}
+		only = f
+	}
+	return only
+}
+
+// baseOf returns the name of the database of a journal or a log.
+func baseOf(name string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(name, "-journal"), "-wal")
 }
 
 // failed records the error of a call that names no open file as the cause of a failure of the database
 // that the file belongs to.
 func (s *share) failed(name string, err error) {
-	base := strings.TrimSuffix(strings.TrimSuffix(name, "-journal"), "-wal")
+	base := baseOf(name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for f := range s.open {
@@ -173,7 +199,11 @@ func unwrapped(f vfs.File) *file {
 
 // openFile opens a file. A database that cannot be written is opened for reading, as on Unix.
 func (s *share) openFile(name string, flags vfs.OpenFlag, database *file) (*file, vfs.OpenFlag, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	parent := context.Background()
+	if database == nil && s.interrupts != nil {
+		parent = s.interrupts()
+	}
+	ctx, cancel := context.WithTimeout(parent, callTime)
 	defer cancel()
 	g, err := s.openPatiently(ctx, name, flags)
 	if flags&vfs.OPEN_MAIN_DB != 0 && flags&vfs.OPEN_READWRITE != 0 && errors.Is(err, fs.ErrPermission) {
@@ -181,6 +211,9 @@ func (s *share) openFile(name string, flags vfs.OpenFlag, database *file) (*file
 		if h, e := s.openPatiently(ctx, name, readOnly); e == nil {
 			g, err, flags = h, nil, readOnly
 		}
+	}
+	if err != nil && parent.Err() != nil {
+		return nil, flags, vfs.SystemError(err, sqlite3.INTERRUPT)
 	}
 	if err != nil {
 		return nil, flags, openError(err, flags)
@@ -282,14 +315,18 @@ func (s *share) empty(ctx context.Context, name string) error {
 }
 
 // Access reports whether a file exists and is not empty, as SQLite's file system for Unix does, or
-// whether it can be used.
+// whether it can be used. An interrupt of the connection that has the database of the file open ends it, unless several
+// connections have.
 func (s *share) Access(name string, flags vfs.AccessFlag) (bool, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), callTime)
+	database := s.databaseOf(name)
+	ctx, cancel := database.interruptible()
 	defer cancel()
 	info, err := s.c.Stat(ctx, nameOf(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
+	case err != nil && database != nil:
+		return false, database.refused(err, sqlite3.IOERR_ACCESS)
 	case err != nil:
 		s.failed(name, err)
 		return false, vfs.SystemError(err, sqlite3.IOERR_ACCESS)
