@@ -44,10 +44,8 @@
 // # Durability
 //
 // PRAGMA synchronous = FULL, NORMAL and OFF mean the same as for a local file: each sync that SQLite asks for
-// is an fsync at the server, and both kinds of sync are the same. The protocol has no sync of a
-// directory. PRAGMA synchronous = EXTRA therefore empties a journal on stable storage before its removal: if the
-// removal is lost with the power of the server, an empty journal is left, which counts as missing.
-// The name of a new journal is durable with the fsync of the journal, as the file systems ext4, XFS and Btrfs
+// is an fsync at the server, and both kinds of sync are the same. PRAGMA synchronous = EXTRA syncs the
+// directory after the removal of a journal. The name of a new journal is durable with the fsync of the journal, as the file systems ext4, XFS and Btrfs
 // have it.
 //
 // A write damages no bytes beside it if the power fails (powersafe overwrite), as SQLite assumes of local

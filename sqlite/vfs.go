@@ -276,24 +276,16 @@ func patiently(ctx context.Context, do func() error) error {
 	}
 }
 
-// Delete removes a file. With syncDir the file is emptied on stable storage first, because the protocol
-// has no sync of a directory: should the removal be lost with the power of the server, an empty file is
-// left, which Access reports as missing.
+// Delete removes a file. With syncDir the removal is on stable storage when Delete returns.
 func (s *share) Delete(name string, syncDir bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()
-	if syncDir {
-		if err := s.empty(ctx, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			s.failed(name, err)
-			return vfs.SystemError(err, sqlite3.IOERR_DIR_FSYNC)
-		}
-	}
 	uncertain := false
 	for {
 		err := patiently(ctx, func() error { return s.c.Remove(ctx, nameOf(name)) })
 		switch {
 		case err == nil, uncertain && errors.Is(err, fs.ErrNotExist):
-			return nil
+			return s.removed(ctx, name, syncDir)
 		case errors.Is(err, fs.ErrNotExist):
 			return vfs.SystemError(err, sqlite3.IOERR_DELETE_NOENT)
 		case !errors.Is(err, lwio.ErrUncertain) || ctx.Err() != nil:
@@ -305,13 +297,16 @@ func (s *share) Delete(name string, syncDir bool) error {
 	}
 }
 
-// empty truncates a file on stable storage.
-func (s *share) empty(ctx context.Context, name string) error {
-	f, err := s.c.OpenFile(ctx, nameOf(name), os.O_RDWR, 0)
-	if err != nil {
-		return err
+// removed ends the removal of a file: with syncDir its directory is synced.
+func (s *share) removed(ctx context.Context, name string, syncDir bool) error {
+	if !syncDir {
+		return nil
 	}
-	return errors.Join(f.Truncate(ctx, 0), f.Sync(ctx), f.Close())
+	if err := s.c.SyncDir(ctx, nameOf(path.Dir(name))); err != nil {
+		s.failed(name, err)
+		return vfs.SystemError(err, sqlite3.IOERR_DIR_FSYNC)
+	}
+	return nil
 }
 
 // Access reports whether a file exists and is not empty, as SQLite's file system for Unix does, or

@@ -21,6 +21,8 @@ import (
 	"lwio/lwiotest"
 	"lwio/rdma"
 	"lwio/rdma/rdmatest/fault"
+	lwiovfs "lwio/vfs"
+	"lwio/vfs/posix"
 )
 
 func TestMain(m *testing.M) { leakcheck.Main(m) }
@@ -285,38 +287,51 @@ func TestLockLevels(t *testing.T) {
 // release ends all locks.
 func (f *file) release() error { return f.Unlock(vfs.LOCK_NONE) }
 
-// A journal that is deleted on stable storage, and appears again after a loss of power, is empty, and an empty
-// one counts as missing.
+// syncedDir is a backend that counts the syncs of its directories.
+type syncedDir struct {
+	lwiovfs.Backend
+	syncs *atomic.Int64
+}
+
+func (d syncedDir) Open(path string, how lwiovfs.HandleMode) (lwiovfs.Handle, error) {
+	h, err := d.Backend.Open(path, how)
+	if err != nil || !how.Dir {
+		return h, err
+	}
+	return countedSync{h, d.syncs}, nil
+}
+
+type countedSync struct {
+	lwiovfs.Handle
+	syncs *atomic.Int64
+}
+
+func (h countedSync) Sync() error {
+	h.syncs.Add(1)
+	return h.Handle.Sync()
+}
+
+// The removal of a journal syncs its directory if SQLite asks for it.
 func TestDeleteIsDurable(t *testing.T) {
-	s := lwiotest.NewServer(t, nil)
-	files, _ := client(t, s, "shm", nil)
-	journal := filepath.Join(s.Dir, "journal")
-	if err := os.WriteFile(journal, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
+	dir, syncs := t.TempDir(), new(atomic.Int64)
+	disk, err := posix.OpenDir(dir)
+	check(t, err)
+	files, _ := client(t, lwiotest.NewServer(t, &lwiotest.Config{Backend: syncedDir{disk, syncs}}), "shm", nil)
+	for _, sync := range []bool{true, false} {
+		check(t, os.WriteFile(filepath.Join(dir, "journal"), []byte("old"), 0o600))
+		if ok, err := files.Access("/journal", vfs.ACCESS_EXISTS); !ok || err != nil {
+			t.Errorf("access before: %v, %v", ok, err)
+		}
+		check(t, files.Delete("/journal", sync))
+		if n := syncs.Swap(0); n != 0 != sync {
+			t.Errorf("%d syncs of the directory, asked for: %v", n, sync)
+		}
 	}
-	kept, err := os.Open(journal) // shows the file after its removal
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer kept.Close()
-	if ok, err := files.Access("/journal", vfs.ACCESS_EXISTS); !ok || err != nil {
-		t.Errorf("access before: %v, %v", ok, err)
-	}
-	if err := files.Delete("/journal", true); err != nil {
-		t.Fatal(err)
-	}
-	if info, err := kept.Stat(); err != nil || info.Size() != 0 {
-		t.Errorf("the removed file: %v, %v", info, err)
-	}
-	if err := os.WriteFile(journal, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(filepath.Join(dir, "journal"), nil, 0o600))
 	if ok, err := files.Access("journal", vfs.ACCESS_EXISTS); ok || err != nil {
 		t.Errorf("access to an empty journal: %v, %v", ok, err)
 	}
-	if err := files.Delete("journal", false); err != nil {
-		t.Error(err)
-	}
+	check(t, files.Delete("journal", false))
 	var missing sqlite3.ExtendedErrorCode
 	if err := files.Delete("journal", true); err == nil || errors.As(err, &missing) {
 		t.Errorf("a second delete: %v", err)
