@@ -34,10 +34,11 @@ func (j names) Run(ctx context.Context, l *measure.Lab) (measure.Sample, error) 
 		return nil, err
 	}
 	bin := cmp.Or(j.Bin, binary(l))
-	s, err := server(l, bin, l.Server, false)
+	key, state := bin+" without a state", ""
 	if j.State {
-		s, err = l.Serve(bin+" with a state", l.Server, "", serveCommand(bin, l.Share, filepath.Join(l.Dir, "state"))...)
+		key, state = bin+" with a state", filepath.Join(l.Dir, "state")
 	}
+	s, err := l.Serve(key, l.Server, "", serveCommand(bin, l.Share, state)...)
 	if err != nil {
 		return nil, err
 	}
