@@ -83,21 +83,20 @@ func segments(iov *C.struct_iovec, count C.int, off C.int64_t) (segs [][]byte, s
 //export lwioGoPreadv
 func lwioGoPreadv(file C.uint64_t, iov *C.struct_iovec, count C.int, off C.int64_t, text *C.char) (r C.int64_t) {
 	defer caught(text, &r)
-	f, _, err := fileOf(file, nil, 0, off)
-	if err != nil {
-		return fail(text, err)
-	}
-	segs, size, err := segments(iov, count, off)
-	if err != nil {
-		return fail(text, err)
-	}
-	done, err := f.ReadVec(context.Background(), segs, int64(off))
-	return transferred(text, done, size, err)
+	return vectored(file, iov, count, off, text, (*lwio.File).ReadVec)
 }
 
 //export lwioGoPwritev
 func lwioGoPwritev(file C.uint64_t, iov *C.struct_iovec, count C.int, off C.int64_t, text *C.char) (r C.int64_t) {
 	defer caught(text, &r)
+	return vectored(file, iov, count, off, text, (*lwio.File).WriteVec)
+}
+
+// vectored moves the memory of a list of segments.
+func vectored(
+	file C.uint64_t, iov *C.struct_iovec, count C.int, off C.int64_t, text *C.char,
+	move func(*lwio.File, context.Context, [][]byte, int64) (int, error),
+) C.int64_t {
 	f, _, err := fileOf(file, nil, 0, off)
 	if err != nil {
 		return fail(text, err)
@@ -106,7 +105,7 @@ func lwioGoPwritev(file C.uint64_t, iov *C.struct_iovec, count C.int, off C.int6
 	if err != nil {
 		return fail(text, err)
 	}
-	done, err := f.WriteVec(context.Background(), segs, int64(off))
+	done, err := move(f, context.Background(), segs, int64(off))
 	return transferred(text, done, size, err)
 }
 

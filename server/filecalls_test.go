@@ -221,10 +221,8 @@ func TestSizeIsSetOnceAcrossConnections(t *testing.T) {
 	}
 }
 
-// One sync serves all that wait for it. CANCEL ends those that have not begun.
-//
-// Source: [OP-94b] [OP-116]
-func TestSyncsAreGrouped(t *testing.T) {
+// waitingSyncs returns a disk that does one sync and does not answer, and the client that waits for it and for n other syncs.
+func waitingSyncs(t *testing.T, n int) (*gate, *env, *rawClient, uint16) {
 	g := newGate(t)
 	g.make("f", content(100))
 	v := newEnv(t, envConfig{backend: g, limits: Limits{Workers: 1}})
@@ -233,11 +231,19 @@ func TestSyncsAreGrouped(t *testing.T) {
 	g.shut()
 	c.send(asked(wire.NewSync(fid)), nil)
 	eventually(t, "the first sync", func() bool { return g.waiting() == 1 })
-	const n = 10
 	for range n {
 		c.send(asked(wire.NewSync(fid)), nil)
 	}
 	eventually(t, "the other syncs", func() bool { return v.e.stats().SyncQueue == n })
+	return g, v, c, fid
+}
+
+// One sync serves all that wait for it. CANCEL ends those that have not begun.
+//
+// Source: [OP-94b] [OP-116]
+func TestSyncsAreGrouped(t *testing.T) {
+	const n = 10
+	g, v, c, fid := waitingSyncs(t, n)
 	g.open()
 	for range n + 1 {
 		if s := c.reply(); s.Status != 0 {
@@ -267,18 +273,7 @@ func TestSyncsAreGrouped(t *testing.T) {
 //
 // Source: [OP-116]
 func TestCutWhileSyncsWait(t *testing.T) {
-	g := newGate(t)
-	g.make("f", content(100))
-	v := newEnv(t, envConfig{backend: g, limits: Limits{Workers: 1}})
-	c := v.callingClient()
-	fid := c.register(v.open("f", vfs.ReadData|vfs.WriteData, 0, v.sess))
-	g.shut()
-	c.send(asked(wire.NewSync(fid)), nil)
-	eventually(t, "the first sync", func() bool { return g.waiting() == 1 })
-	for range 4 {
-		c.send(asked(wire.NewSync(fid)), nil)
-	}
-	eventually(t, "the other syncs", func() bool { return v.e.stats().SyncQueue == 4 })
+	g, v, c, _ := waitingSyncs(t, 4)
 	c.raw([]byte("no message"))
 	for c.lost == nil {
 		c.poll(func(*rdma.Result) bool { return true })
