@@ -1,5 +1,5 @@
 // Package integration tests the project against independent software: Debian's smbclient,
-// smbtorture and Samba. It is a module of its own, which keeps its dependencies out of the
+// smbtorture, Samba, rclone and restic. It is a module of its own, which keeps its dependencies out of the
 // library's. The tests build the command and run it as a user does. Package guest has the
 // kernel's iWARP and SMB client, in an emulated guest. Package survive has servers that are killed,
 // connections that are cut, and disks that fail.
