@@ -17,7 +17,7 @@ type tortureSuite struct {
 	passes []string
 	fails  []tortureFailure
 	// skips are tests that skip themselves: they need a feature that the server does not offer, such
-	// as directory leases and several connections of a session, a bug of Windows Server 2008, a cluster, or Kerberos.
+	// as several connections of a session, a bug of Windows Server 2008, a cluster, or Kerberos.
 	skips []string
 }
 
@@ -79,6 +79,11 @@ var tortureSuites = []tortureSuite{
 		"close-full-information",
 	}},
 	{name: "sharemode", passes: []string{"sharemode-access", "access-sharemode", "bug14375"}},
+	// The tests of a server that takes leases of its kernel, so that local programs break oplocks. Ours takes none.
+	{name: "kernel-oplocks", passes: []string{"kernel_oplocks1", "kernel_oplocks3"}, fails: []tortureFailure{
+		{"there are no streams", "NT_STATUS_OBJECT_NAME_INVALID", []string{"kernel_oplocks2", "kernel_oplocks4", "kernel_oplocks5", "kernel_oplocks6"}},
+		{"beside leases of the kernel there is no level II", "wrong value for oplock got 0x1", []string{"kernel_oplocks7"}},
+	}, skips: []string{"kernel_oplocks8"}},
 	{name: "durable-open", passes: []string{
 		"open-oplock", "open-lease", "stat-open", "reopen1", "reopen3", "delete_on_close1", "open2-lease", "open2-oplock", "oplock", "lease",
 		"reopen1a", "reopen1a-lease", "reopen2", "reopen2a", "delete_on_close2", "file-position", "lock-oplock", "lock-lease",
@@ -160,11 +165,11 @@ var leaseTests = tortureSuite{name: "lease", passes: []string{
 	"break_twice", "nobreakself", "statopen", "statopen2", "statopen3", "statopen4", "upgrade", "upgrade2", "upgrade3",
 	"multibreak", "breaking1", "breaking2", "breaking3", "v2_breaking3", "breaking4", "breaking5", "breaking6", "lock1",
 	"complex1", "v2_epoch1", "v2_epoch2", "v2_epoch3", "v2_complex2", "v2_rename", "unlink",
-	"duplicate_create", "duplicate_open", "v1_bug15148", "v2_bug15148",
+	"duplicate_create", "duplicate_open", "v1_bug15148", "v2_bug15148", "v2_request_parent", "v2_request",
 }, fails: []tortureFailure{
 	{"there are no streams", "NT_STATUS_OBJECT_NAME_INVALID", []string{"request"}},
 	{"a break goes over the connection of the open, and not over the first one of the client", "lease_break_info.lease_transport", []string{"v2_complex1"}},
-}, skips: []string{"v2_request_parent", "v2_request", "dynamic_share"}}
+}, skips: []string{"dynamic_share"}}
 
 // ioctlTests are the tests of smb2.ioctl for the control codes that the server offers. Its other
 // tests are of sparse and compressed files, streams and network interfaces.

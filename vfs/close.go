@@ -52,8 +52,9 @@ func (f *FS) CloseAll(opens ...*Open) {
 
 // closing is a close in progress: its open refuses references and waits for no lock.
 type closing struct {
-	fs   *FS
-	open *Open
+	fs      *FS
+	open    *Open
+	notices leaseNotices
 }
 
 // end waits for the I/O in flight and finishes the close.
@@ -66,6 +67,7 @@ func (c *closing) end() {
 	}
 	o.locks.release()
 	o.closeErr = c.leave()
+	c.notices.send()
 	f.opens.Give(o.user, 1, account.Last)
 	f.stalled.n.Add(1)
 	if o.refs.abandon() {
@@ -84,7 +86,7 @@ func (c *closing) leave() error {
 	stripe.Lock()
 	defer stripe.Unlock()
 
-	o.changes.settle()
+	c.notices = o.changes.settle()
 	n := o.entry.node // fixed while the open is in the table
 	d := f.table.unregister(o)
 	if d == nil {
@@ -94,7 +96,8 @@ func (c *closing) leave() error {
 	if err != nil {
 		f.log.Warn("vfs: delete on close", "err", err)
 	} else {
-		d.share.watches.report(change{nameKind(d.dir), NameRemoved, d.path})
+		removed := change{nameKind(d.dir), NameRemoved, d.path}
+		c.notices = append(c.notices, d.share.changed(d.closedBy(o.changes.parent), removed)...)
 	}
 	f.table.drop(n)
 	return err

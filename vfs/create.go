@@ -221,7 +221,7 @@ func (c *creation) create() (*Open, Action, error) {
 	case err != nil:
 		return nil, 0, err
 	}
-	c.share.watches.report(change{nameKind(isDir), NameAdded, c.path})
+	c.leases.notices = append(c.leases.notices, c.share.changed(o.changes.parent, change{nameKind(isDir), NameAdded, c.path})...)
 	if err := c.admit(o, FileInfo{Dir: isDir}); err != nil {
 		return nil, 0, err
 	}
@@ -256,7 +256,7 @@ func (c *creation) existing(info FileInfo) (*Open, Action, error) {
 		c.withdraw(o)
 		return nil, 0, err
 	}
-	o.changes.modified(ChangedSize | ChangedLastWrite | ChangedAttributes)
+	c.leases.notices = append(c.leases.notices, o.changes.modified(ChangedSize|ChangedLastWrite|ChangedAttributes)...)
 	if c.req.Disposition == Supersede {
 		return o, Superseded, nil
 	}

@@ -36,6 +36,10 @@
 //     operation of another open that contradicts it, over SMB or LWIO, breaks it first. An operation that
 //     has to wait for the acknowledgement returns a [LeaseWait], and waits without a lock.
 //
+//   - A lease of a directory allows to cache its entries: their names, times, sizes and attributes. A change of an entry
+//     by an open that does not name the lease (LeaseRequest.Parent) breaks it, and does not wait. Writes are such a
+//     change when their file is flushed or closed.
+//
 // Paths are slash-separated and relative to the share; "" is the share's root. Errors are [*Error] and
 // wrap an NT status. errors.Is compares the status with the Go errors (fs.ErrNotExist,
 // fs.ErrPermission, io.EOF, ...).
@@ -46,7 +50,7 @@
 // composed of its tableEntry (the part that the table changes), its Ownership (the client),
 // references (I/O in flight), writesInProgress of its file, openLocks (its byte-range locks, in the lockTable of the file), openLease (its
 // lease, in the fileLeases of the file; leaseTable has those of all files),
-// changeReports (its reports to watches), two hooks (revoke, stall) and, for a directory, a directory
+// changeReports (its reports to watches, and to the leases of its directory), two hooks (revoke, stall) and, for a directory, a directory
 // (its enumeration). A creation is an open in progress, a renaming a rename in progress, a closing a
 // close in progress.
 // The watches of a share are its component watches. stalledOpens counts the closed opens with I/O
@@ -59,6 +63,8 @@
 //   - Watches do not see processes of the server's host, other shares of the same files, and names
 //     below a symbolic link. The writes of an open are reported at the first one, and after the
 //     last one by Sync or Close.
+//   - Processes of the server's host break no leases. A change of a file with several names breaks the leases of the
+//     directory of the name by which it was opened.
 //   - The backend decides whether names are case-sensitive.
 //   - A pending delete stops new opens of all hard links of the file.
 //   - Supersede empties the file, as overwrite does, and keeps its identity.

@@ -141,7 +141,7 @@ func New(cfg Config) (*FS, error) {
 		if f.shares[key] != nil {
 			return nil, fmt.Errorf("vfs: share %q: %w", s.Name, fs.ErrExist)
 		}
-		f.shares[key] = newShare(s)
+		f.shares[key] = newShare(s, &f.table)
 		f.list = append(f.list, f.shares[key])
 	}
 	return f, nil

@@ -41,7 +41,7 @@ func (o *Open) SetTimes(t Times) error {
 		if !t.Modified.IsZero() {
 			kind |= ChangedLastWrite
 		}
-		o.changes.modified(kind)
+		o.changes.modified(kind).send()
 		return nil
 	})
 }
@@ -70,7 +70,7 @@ func (o *Open) SetAttributes(attributes uint32) error {
 				return err
 			}
 		}
-		o.changes.modified(ChangedAttributes) // also for attributes that are not kept
+		o.changes.modified(ChangedAttributes).send() // also for attributes that are not kept
 		return nil
 	})
 }

@@ -106,10 +106,12 @@ func (o *Open) WriteAtBegun(p []byte, off int64) (int, error) {
 	o.caching.change()
 	n, err := o.handle.WriteAt(p, off, o.options&WriteThrough != 0)
 	o.caching.change()
+	if n > 0 {
+		o.changes.wrote()
+	}
 	if err != nil {
 		return n, o.writeFails(err)
 	}
-	o.changes.wrote()
 	return n, nil
 }
 
@@ -143,10 +145,12 @@ func (o *Open) WriteVecBegun(pieces [][]byte, off int64) (int, error) {
 	o.caching.change()
 	n, err := o.handle.WriteVec(pieces, off, o.options&WriteThrough != 0)
 	o.caching.change()
+	if n > 0 {
+		o.changes.wrote()
+	}
 	if err != nil {
 		return n, o.writeFails(err)
 	}
-	o.changes.wrote()
 	return n, nil
 }
 
@@ -170,7 +174,7 @@ func (o *Open) Sync() error {
 		if !o.IsDir() && o.granted&dataWrite == 0 {
 			return ntstatus.AccessDenied
 		}
-		o.changes.settle()
+		o.changes.settle().send()
 		return o.syncs.do(o.handle.Sync)
 	})
 }
@@ -197,7 +201,7 @@ func (o *Open) Truncate(size int64) error {
 		if err != nil {
 			return err
 		}
-		o.changes.modified(ChangedSize | ChangedAttributes)
+		o.changes.modified(ChangedSize | ChangedAttributes).send()
 		return nil
 	})
 }

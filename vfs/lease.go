@@ -43,6 +43,12 @@ type LeaseRequest struct {
 	// client begins to count.
 	V2    bool
 	Epoch uint16
+	// Directories says that the client knows leases of directories. A lease of version 2 of a directory allows to
+	// cache its entries, and has no LeaseWrite. Otherwise an open of a directory has no lease.
+	Directories bool
+	// Parent is the lease that the client has of the directory of the file, or nil: changes of the entry by this open
+	// do not break it.
+	Parent *LeaseKey
 	// Broken is called for each break of the lease, without a lock of this package. It must not wait. If
 	// the result is LeaseAway for all opens of the lease, the lease ends at once.
 	Broken func(LeaseBreak) LeaseReach

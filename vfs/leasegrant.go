@@ -40,6 +40,7 @@ func (d *leaseDemand) contendLocked(n *node, o *Open, own *lease) error {
 	}
 	var uses []leaseUse
 	switch {
+	case o.IsDir(): // it changes no entry
 	case d.empties:
 		uses = append(uses, useOverwrite)
 	case o.granted&^statAccess == 0, o.granted&^leaseStatAccess == 0 && !n.leases.oplocks():
@@ -105,13 +106,17 @@ func (f *fileLeases) oplocks() bool {
 // Source: [MS-FSA 2.1.5.18], [MS-SMB2 3.3.5.9.8], [MS-SMB2 3.3.5.9.11]
 func (d *leaseDemand) grantLocked(n *node, o *Open, own *lease) {
 	q := d.request
-	if q == nil || o.IsDir() {
+	if q == nil || o.IsDir() && !q.ofDirectories() {
 		return
 	}
 	t := n.leases.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	state := d.grantableLocked(n, own)
+	asked := q.State
+	if o.IsDir() {
+		asked &^= LeaseWrite
+	}
+	state := d.grantableLocked(n, own, asked)
 	if own == nil {
 		if q.Oplock && state == 0 {
 			return
@@ -125,10 +130,13 @@ func (d *leaseDemand) grantLocked(n *node, o *Open, own *lease) {
 		}
 		n.leases.list = append(n.leases.list, own)
 		t.count++
+		if n.leases.dir {
+			t.directories.Add(1)
+		}
 		if !q.Oplock {
 			t.byKey[q.Key] = own
 		}
-	} else if q.State&own.state == own.state && state == q.State && state != own.state && !own.breaking {
+	} else if asked&own.state == own.state && state == asked && state != own.state && !own.breaking {
 		own.state = state
 		own.epoch++
 	}
@@ -137,11 +145,15 @@ func (d *leaseDemand) grantLocked(n *node, o *Open, own *lease) {
 	n.leases.updateLocked()
 }
 
-// grantableLocked returns the part of the requested state that the file and the other opens allow.
+// ofDirectories reports whether the request may be for a directory.
+//
+// Source: [MS-SMB2 3.3.5.9.8], [MS-SMB2 3.3.5.9.11]
+func (q *LeaseRequest) ofDirectories() bool { return q.Directories && q.V2 && !q.Oplock }
+
+// grantableLocked returns the part of a state that the file and the other opens allow.
 // Precondition: both mutexes are held.
-func (d *leaseDemand) grantableLocked(n *node, own *lease) LeaseState {
+func (d *leaseDemand) grantableLocked(n *node, own *lease, state LeaseState) LeaseState {
 	q := d.request
-	state := q.State
 	if n.locks.any() && !d.empties {
 		state &^= LeaseRead | LeaseHandle
 	}
@@ -196,6 +208,9 @@ func (c *openLease) leave(o *Open) {
 		return
 	}
 	t.count--
+	if c.file.dir {
+		t.directories.Add(-1)
+	}
 	if !l.oplock {
 		delete(t.byKey, l.key)
 	}

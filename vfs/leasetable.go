@@ -17,6 +17,7 @@ type leaseTable struct {
 	patience time.Duration // of a break
 
 	breaks, revoked atomic.Uint64 // since the start
+	directories     atomic.Int64  // leases of directories
 
 	mu    sync.Mutex
 	byKey map[LeaseKey]*lease
@@ -27,6 +28,7 @@ type leaseTable struct {
 type fileLeases struct {
 	table *leaseTable
 	id    NodeID
+	dir   bool
 	// now is a summary of the states. It is nil while none allows anything: then I/O takes no mutex.
 	now     atomic.Pointer[leaseSummary]
 	list    []*lease
@@ -72,7 +74,7 @@ type openLease struct {
 type leaseUse uint8
 
 const (
-	useChange    leaseUse = iota // of data, size or byte-range locks
+	useChange    leaseUse = iota // of data, size or byte-range locks, or of the entries of a directory
 	useName                      // rename or delete
 	useShare                     // an open that the share modes forbid
 	useOpen                      // an open with a right to the data

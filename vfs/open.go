@@ -58,7 +58,10 @@ func (c *creation) newOpen() *Open {
 		done:      make(chan struct{}),
 	}
 	o.ownership.open, o.ownership.owner = o, req.Owner
-	o.changes.to, o.changes.path = &c.share.watches, o.Path
+	o.changes.share, o.changes.path = c.share, o.Path
+	if req.Lease != nil {
+		o.changes.parent = req.Lease.Parent
+	}
 	rand.Read(o.key[:]) // never fails
 	return o
 }

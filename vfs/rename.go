@@ -95,7 +95,7 @@ func (r *renaming) run() error {
 	return nil
 }
 
-// report reports the rename to watches. A rename to another directory is a removal and an addition.
+// report reports the rename to watches, and to the leases of the directories. A rename to another directory is a removal and an addition.
 // A file changes its attributes and its time of creation too, as on Windows.
 //
 // Source: [MS-FSA 2.1.5.15.11]
@@ -114,7 +114,7 @@ func (r *renaming) report(replaces bool) {
 	if !r.open.IsDir() {
 		changes = append(changes, change{ChangedAttributes | ChangedCreation, NameModified, r.to})
 	}
-	r.open.share.watches.report(changes...)
+	r.notices = append(r.notices, r.open.share.changed(r.open.changes.parent, changes...)...)
 }
 
 // mayMove checks the rules for the renamed file.
@@ -138,22 +138,22 @@ func (r *renaming) mayMove() error {
 	for _, n := range r.table.nodes {
 		for _, other := range n.opens {
 			if other.share == o.share && strings.HasPrefix(other.entry.path, r.from+"/") {
-				return r.refuseLocked(n, "a file below the directory is open")
+				return r.refuseLocked(n, because(ntstatus.AccessDenied, "a file below the directory is open"))
 			}
 		}
 	}
 	return nil
 }
 
-// refuseLocked refuses a rename because of the opens of another file, if no lease delays their close.
-// Precondition: table.mu is held.
-func (r *renaming) refuseLocked(n *node, reason string) error {
-	notices, err := n.leases.rename(nil)
+// refuseLocked refuses a rename because of the opens of another file, if no lease delays their close: then the error
+// is a wait. Precondition: table.mu is held.
+func (r *renaming) refuseLocked(n *node, refusal error) error {
+	notices, wait := n.leases.rename(nil)
 	r.notices = append(r.notices, notices...)
-	if err == nil {
-		err = because(ntstatus.AccessDenied, reason)
+	if wait != nil {
+		return wait
 	}
-	return err
+	return refusal
 }
 
 // mayReplace checks the rules for an existing target.
@@ -163,7 +163,7 @@ func (r *renaming) mayReplace(target FileInfo) error {
 	pending := n != nil && n.deletion != nil
 	var busy error
 	if n != nil && !pending && r.replace {
-		busy = r.refuseLocked(n, "target is open")
+		busy = r.refuseLocked(n, because(ntstatus.AccessDenied, "target is open"))
 	}
 	r.table.mu.Unlock()
 	switch {
@@ -195,8 +195,10 @@ func (r *renaming) mayEnter() error {
 	if err != nil {
 		return nil // the rename itself fails
 	}
-	if err := r.table.admit(info.Node(), WriteData, ShareRead|ShareWrite); errors.Is(err, ntstatus.SharingViolation) {
-		return because(ntstatus.SharingViolation, "directory of the target is open")
+	r.table.mu.Lock()
+	defer r.table.mu.Unlock()
+	if err := r.table.admitLocked(info.Node(), WriteData, ShareRead|ShareWrite); errors.Is(err, ntstatus.SharingViolation) {
+		return r.refuseLocked(r.table.nodes[info.Node()], because(ntstatus.SharingViolation, "directory of the target is open"))
 	}
 	return nil
 }

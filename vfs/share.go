@@ -72,12 +72,13 @@ type share struct {
 	ns    sync.RWMutex            // see the package comment
 	paths [pathStripes]sync.Mutex // see the package comment
 
+	table       *table // of all shares
 	pendingDirs *pendingDirs
 	watches     watches
 }
 
-func newShare(s Share) *share {
-	return &share{Share: s, seed: maphash.MakeSeed(), pendingDirs: newPendingDirs()}
+func newShare(s Share, t *table) *share {
+	return &share{Share: s, seed: maphash.MakeSeed(), table: t, pendingDirs: newPendingDirs()}
 }
 
 // stripe is the lock that serialises operations on the name path.

@@ -105,6 +105,8 @@ type deletion struct {
 	share *share
 	path  string
 	dir   bool
+	// parent is the lease of the directory that the open has named which made the delete pending, or nil.
+	parent *LeaseKey
 }
 
 // admitLocked returns an error if a new open of the file id conflicts. access can include rights that
@@ -150,7 +152,7 @@ func (t *table) register(o *Open, access Access, d *leaseDemand) error {
 		return d.shareLocked(n, own, err)
 	}
 	if n == nil {
-		n = &node{id: o.nodeID, leases: fileLeases{table: t.leases, id: o.nodeID}}
+		n = &node{id: o.nodeID, leases: fileLeases{table: t.leases, id: o.nodeID, dir: o.IsDir()}}
 		t.nodes[o.nodeID] = n
 	} else if err := d.contendLocked(n, o, own); err != nil {
 		return err
@@ -259,7 +261,7 @@ func (t *table) setDeletionLocked(o *Open) error {
 		}
 		return nil
 	}
-	o.entry.node.deletion = &deletion{share: o.share, path: o.entry.path, dir: o.IsDir()}
+	o.entry.node.deletion = &deletion{share: o.share, path: o.entry.path, dir: o.IsDir(), parent: o.changes.parent}
 	if !o.IsDir() {
 		return nil
 	}

@@ -42,7 +42,13 @@ func (r *request) leaseOf(q *smbwire.CreateRequest) (*openLease, error) {
 			return nil, err
 		}
 		key := vfs.LeaseKey{Client: r.conn.agreed.client.GUID, Key: l.asked.Key}
-		l.request = vfs.LeaseRequest{Key: key, State: stateOfLease(l.asked.State), V2: l.asked.V2, Epoch: l.asked.Epoch}
+		l.request = vfs.LeaseRequest{
+			Key: key, State: stateOfLease(l.asked.State), V2: l.asked.V2, Epoch: l.asked.Epoch,
+			Directories: r.conn.agreed.caps&smbwire.CapDirectoryLeasing != 0,
+		}
+		if l.parented() {
+			l.request.Parent = &vfs.LeaseKey{Client: key.Client, Key: l.asked.ParentKey}
+		}
 	default:
 		return nil, nil
 	}
@@ -102,11 +108,17 @@ func stateOfLease(s uint32) vfs.LeaseState {
 	return vfs.LeaseState(s & (smbwire.LeaseRead | smbwire.LeaseHandle | smbwire.LeaseWrite))
 }
 
-// answer puts the lease of an open into the response to its CREATE. Directories have none.
+// parented reports whether the request has the key of the lease of the directory.
+func (l *openLease) parented() bool {
+	return l.asked.V2 && l.asked.Flags&smbwire.LeaseParentKeySet != 0
+}
+
+// answer puts the lease of an open into the response to its CREATE. A directory may have one of version 2, for a client
+// that knows them.
 //
 // Source: [MS-SMB2 2.2.14.2.10], [MS-SMB2 2.2.14.2.11]
 func (l *openLease) answer(file *vfs.Open, resp *smbwire.CreateResponse) {
-	if l == nil || file.IsDir() {
+	if l == nil || file.IsDir() && (l.oplock || !l.asked.V2 || !l.request.Directories) {
 		return
 	}
 	now := file.Lease()
@@ -120,7 +132,7 @@ func (l *openLease) answer(file *vfs.Open, resp *smbwire.CreateResponse) {
 	}
 	if is.V2 {
 		is.Epoch = now.Epoch
-		if l.asked.V2 && l.asked.Flags&smbwire.LeaseParentKeySet != 0 {
+		if l.parented() {
 			is.Flags |= smbwire.LeaseParentKeySet
 			is.ParentKey = l.asked.ParentKey
 		}

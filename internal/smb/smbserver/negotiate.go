@@ -139,6 +139,9 @@ func handleNegotiate(r *request) ntstatus.Status {
 	c.agreed.client = smbwire.ValidateNegotiateRequest{
 		Capabilities: q.Capabilities, GUID: q.ClientGUID, SecurityMode: q.SecurityMode, Dialects: q.Dialects,
 	}
+	if dialect >= smbwire.Dialect300 {
+		c.agreed.caps |= q.Capabilities & smbwire.CapDirectoryLeasing
+	}
 	if dialect == smbwire.Dialect311 {
 		c.agreed.caps |= q.Capabilities & smbwire.CapNotifications
 	}

@@ -31,6 +31,8 @@ const (
 	CapLargeMTU uint32 = 0x00000004
 	// CapPersistentHandles is the capability of persistent handles, in dialects 3.x.
 	CapPersistentHandles uint32 = 0x00000010
+	// CapDirectoryLeasing is the capability of leases of directories, in dialects 3.x.
+	CapDirectoryLeasing uint32 = 0x00000020
 	// CapEncryption is the capability of encryption. A server has it in dialects 3.0 and
 	// 3.0.2 only, since 3.1.1 has ContextEncryption.
 	CapEncryption uint32 = 0x00000040
