@@ -310,7 +310,7 @@ func TestServerWithoutProvidersServesSMBAlone(t *testing.T) {
 func TestLimitsAreDefaultedAndClamped(t *testing.T) {
 	l := Limits{}.withDefaults()
 	if l.Credits != 32 || l.MaxRecvBufferSize != 64<<10 || l.MaxByReferenceSize != 1<<20 || l.MaxRDMAWindowSize != 512<<10 ||
-		l.AuthTimeout != defaultAuthTimeout || l.FilesPerConnection != 4096 {
+		l.AuthTimeout != DefaultAuthTimeout || l.FilesPerConnection != 4096 {
 		t.Errorf("%+v", l)
 	}
 	l = Limits{Credits: 1 << 20, MaxRecvBufferSize: 1, MaxRDMAWindowSize: 1 << 30, FilesPerConnection: 1 << 20}.withDefaults()

@@ -207,42 +207,38 @@ const (
 	DefaultKeepAlive      = smbserver.DefaultKeepAlive
 )
 
-// Defaults of fields of Limits, for programs with flags for them. SMBMemory, MaxRecvBufferSize and
-// ReadBufferBytes are in bytes.
+// Defaults of fields of Limits, for programs with flags for them. SMBMemory, ReadBufferBytes and the sizes are
+// in bytes.
 const (
-	DefaultSMBConnections    = 1024
-	DefaultSMBMemory         = 256 << 20
-	DefaultConnections       = 1024
-	DefaultUnauthenticated   = 64
-	DefaultOrphans           = smbserver.DefaultMaxOrphans
-	DefaultAuthFailures      = 10
-	DefaultCreditBudget      = 8192
-	DefaultMaxRecvBufferSize = 64 << 10
-	DefaultReadBufferBytes   = 64 << 20
+	DefaultSMBConnections     = 1024
+	DefaultSMBMemory          = 256 << 20
+	DefaultConnections        = 1024
+	DefaultUnauthenticated    = 64
+	DefaultConnectionsPerKey  = 16
+	DefaultFilesPerConnection = 4096
+	DefaultRegistrations      = 64 << 10
+	DefaultOrphans            = smbserver.DefaultMaxOrphans
+	DefaultAuthFailures       = 10
+	DefaultAuthTimeout        = 5 * time.Second
+	DefaultStallTimeout       = 30 * time.Second
+	DefaultCredits            = 32
+	DefaultMaxCredits         = 128
+	DefaultCreditBudget       = 8192
+	DefaultMaxRecvBufferSize  = 64 << 10
+	DefaultMaxByReferenceSize = 1 << 20
+	DefaultMaxRDMAWindowSize  = 512 << 10
+	DefaultReadBufferBytes    = 64 << 20
+	DefaultBusyPoll           = 50 * time.Microsecond
 )
 
-// The other defaults of Limits.
+// Bounds of fields of Limits: values beyond them are clamped. The sizes are in bytes.
 const (
-	defaultConnectionsPerKey  = 16
-	defaultFilesPerConnection = 4096
-	defaultRegistrations      = 64 << 10
-	defaultAuthTimeout        = 5 * time.Second
-	defaultStallTimeout       = 30 * time.Second
-	defaultCredits            = 32
-	defaultMaxCredits         = 128
-	defaultMaxByReferenceSize = 1 << 20
-	defaultMaxRDMAWindowSize  = 512 << 10
-	defaultBusyPoll           = 50 * time.Microsecond
-)
-
-// Bounds of Limits.
-const (
-	maxCredits    = 1024
-	minRecvBuffer = 4 << 10
-	maxRecvBuffer = 1 << 20
-	minWindow     = 64 << 10
-	maxWindow     = 8 << 20
-	maxFiles      = 1<<16 - 1
+	MaxCredits            = 1024
+	MaxFilesPerConnection = 1<<16 - 1
+	MinRecvBufferSize     = 4 << 10
+	MaxRecvBufferSize     = 1 << 20
+	MinRDMAWindowSize     = 64 << 10
+	MaxRDMAWindowSize     = 8 << 20
 )
 
 // Lower bounds of Limits: lower values are raised to them.
@@ -255,7 +251,7 @@ const (
 	// MinSMBMemory is the memory of four messages of the largest size, and MinReadBufferBytes
 	// of four reads of the default MaxRDMAWindowSize; in bytes.
 	MinSMBMemory       = smbserver.MinMemory
-	MinReadBufferBytes = 4 * defaultMaxRDMAWindowSize
+	MinReadBufferBytes = 4 * DefaultMaxRDMAWindowSize
 )
 
 // withDefaults checks c and returns a copy with every default filled in.
@@ -284,7 +280,7 @@ func (c Config) withDefaults() (Config, error) {
 // withDefaults returns a copy with every default filled in.
 func (l Limits) withDefaults() Limits {
 	if l.MaxByReferenceSize <= 0 && l.MaxRecvBufferSize <= 0 {
-		l.MaxByReferenceSize = defaultMaxByReferenceSize
+		l.MaxByReferenceSize = DefaultMaxByReferenceSize
 	}
 	for _, d := range []struct {
 		field    *int
@@ -294,15 +290,15 @@ func (l Limits) withDefaults() Limits {
 		{&l.SMBConnections, host.DescriptorShare(DefaultSMBConnections, 4), 1, 1 << 20},
 		{&l.Connections, host.DescriptorShare(DefaultConnections, 16), 1, 1 << 20},
 		{&l.Unauthenticated, DefaultUnauthenticated, 1, 1 << 20},
-		{&l.ConnectionsPerKey, defaultConnectionsPerKey, 1, 1 << 20},
-		{&l.FilesPerConnection, defaultFilesPerConnection, 1, maxFiles},
-		{&l.Registrations, defaultRegistrations, 1, 1 << 30},
-		{&l.Credits, defaultCredits, 1, maxCredits},
-		{&l.MaxCredits, defaultMaxCredits, 1, maxCredits},
+		{&l.ConnectionsPerKey, DefaultConnectionsPerKey, 1, 1 << 20},
+		{&l.FilesPerConnection, DefaultFilesPerConnection, 1, MaxFilesPerConnection},
+		{&l.Registrations, DefaultRegistrations, 1, 1 << 30},
+		{&l.Credits, DefaultCredits, 1, MaxCredits},
+		{&l.MaxCredits, DefaultMaxCredits, 1, MaxCredits},
 		{&l.CreditBudget, DefaultCreditBudget, 1, 1 << 30},
-		{&l.MaxRecvBufferSize, DefaultMaxRecvBufferSize, minRecvBuffer, maxRecvBuffer},
-		{&l.MaxRDMAWindowSize, defaultMaxRDMAWindowSize, minWindow, maxWindow},
-		{&l.ReadBufferBytes, DefaultReadBufferBytes, 4 * minWindow, 1 << 40},
+		{&l.MaxRecvBufferSize, DefaultMaxRecvBufferSize, MinRecvBufferSize, MaxRecvBufferSize},
+		{&l.MaxRDMAWindowSize, DefaultMaxRDMAWindowSize, MinRDMAWindowSize, MaxRDMAWindowSize},
+		{&l.ReadBufferBytes, DefaultReadBufferBytes, 4 * MinRDMAWindowSize, 1 << 40},
 		{&l.Workers, max(8, 4*runtime.GOMAXPROCS(0)), 1, 1 << 16},
 	} {
 		if *d.field <= 0 {
@@ -312,7 +308,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	l.MaxCredits = max(l.MaxCredits, l.Credits)
 	l.MaxRecvBufferSize = wholePages(l.MaxRecvBufferSize)
-	l.MaxByReferenceSize = wholePages(min(max(l.MaxByReferenceSize, l.MaxRecvBufferSize), maxRecvBuffer))
+	l.MaxByReferenceSize = wholePages(min(max(l.MaxByReferenceSize, l.MaxRecvBufferSize), MaxRecvBufferSize))
 	l.ReadBufferBytes = max(l.ReadBufferBytes, 4*l.MaxRDMAWindowSize)
 	if l.RequestRate > 0 {
 		l.RequestRate = max(l.RequestRate, MinRequestRate)
@@ -324,10 +320,10 @@ func (l Limits) withDefaults() Limits {
 		l.ConnectionsPerUser = l.Connections - l.Connections/64
 	}
 	if l.BusyPoll == 0 {
-		l.BusyPoll = defaultBusyPoll
+		l.BusyPoll = DefaultBusyPoll
 	}
 	if l.AuthTimeout <= 0 {
-		l.AuthTimeout = defaultAuthTimeout
+		l.AuthTimeout = DefaultAuthTimeout
 	}
 	if l.SMBMemory <= 0 {
 		l.SMBMemory = DefaultSMBMemory
@@ -336,7 +332,7 @@ func (l Limits) withDefaults() Limits {
 		l.AuthFailures = DefaultAuthFailures
 	}
 	if l.StallTimeout <= 0 {
-		l.StallTimeout = defaultStallTimeout
+		l.StallTimeout = DefaultStallTimeout
 	}
 	return l
 }

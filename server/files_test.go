@@ -69,8 +69,8 @@ func TestFileTableModel(t *testing.T) {
 //
 // Source: [OP-54]
 func TestFileTableUsesAllNumbers(t *testing.T) {
-	table := fileTable{limit: maxFiles}
-	files := make([]*registeredFile, maxFiles)
+	table := fileTable{limit: MaxFilesPerConnection}
+	files := make([]*registeredFile, MaxFilesPerConnection)
 	for i := range files {
 		files[i] = &registeredFile{}
 		if !table.add(files[i]) {

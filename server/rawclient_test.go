@@ -408,7 +408,7 @@ func (c *rawClient) register(o *vfs.Open) uint16 {
 	c.t.Helper()
 	h, body := c.registerMessage(o)
 	s := c.call(h, body)
-	if s.Status != 0 || s.Information == 0 || s.Information > maxFiles {
+	if s.Status != 0 || s.Information == 0 || s.Information > MaxFilesPerConnection {
 		c.t.Fatalf("REGISTER: %v, %d", ntstatus.Status(s.Status), s.Information)
 	}
 	return uint16(s.Information)

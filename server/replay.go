@@ -60,7 +60,7 @@ type replayCache struct {
 
 // maxEarlier is the most results that one connection leaves to the next, 2048. A client can have lost as
 // many answers as it had credits. Replayed writes that are performed add as many results again.
-const maxEarlier = 2 * maxCredits
+const maxEarlier = 2 * MaxCredits
 
 // begin sets the number of the first message of a connection. base is the Sequence before it.
 // inherited are the results of the replaced connection, or nil. With inherited results, base is the

@@ -230,19 +230,19 @@ func TestInheritedReplayResultsStay(t *testing.T) {
 // Source: [OP-112]
 func TestReplayCacheCoversAllCredits(t *testing.T) {
 	const written = 512
-	first := &replayCache{most: maxCredits}
-	for i := range int64(maxCredits / 2) {
+	first := &replayCache{most: MaxCredits}
+	for i := range int64(MaxCredits / 2) {
 		first.record(replayEntry{number: i})
 	}
-	second := &replayCache{most: maxCredits, earlier: first.all(), first: maxCredits}
-	for i := range int64(maxCredits / 2) {
-		second.record(replayEntry{number: maxCredits/2 + i})
+	second := &replayCache{most: MaxCredits, earlier: first.all(), first: MaxCredits}
+	for i := range int64(MaxCredits / 2) {
+		second.record(replayEntry{number: MaxCredits/2 + i})
 	}
 	for i := range int64(written) {
-		second.record(replayEntry{number: maxCredits + i})
+		second.record(replayEntry{number: MaxCredits + i})
 	}
 	third := &replayCache{earlier: second.all()}
-	for i := range int64(maxCredits + written) {
+	for i := range int64(MaxCredits + written) {
 		if _, ok := third.find(i); !ok {
 			t.Fatalf("write %d would be done twice", i)
 		}

@@ -15,7 +15,7 @@ const usersKey = "config, key users:"
 // ownFiles returns the files of a server that no client may read or change, with the flags that name them.
 func (o *serveOptions) ownFiles(passwordFile string) map[string]string {
 	files := map[string]string{
-		"password-file": passwordFile, "config": o.config, "keytab": o.kerberos.keytab, "state": o.state, "audit": o.audit,
+		"password-file": passwordFile, "config": o.configFile, "keytab": o.Keytab, "state": o.State, "audit": o.Audit,
 	}
 	if o.file != nil {
 		files[usersKey] = o.file.Users

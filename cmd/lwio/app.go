@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lwio"
+	"lwio/cmd/lwio/internal/config"
 )
 
 // Exit statuses of the command.
@@ -36,10 +37,8 @@ type app struct {
 	passwordFile string
 	requireRDMA  bool
 	allowMD5     bool
-	allowUID     uids
-	noCRC        bool
 	timeout      time.Duration
-	verbose      bool
+	settings     config.Options // of serve; the shared ones are of every command
 
 	instance  string        // Config.AppInstance of clients
 	reconnect time.Duration // Config.ReconnectTimeout of clients
@@ -159,9 +158,8 @@ lwio://USER:PASSWORD@HOST:PORT of ~/.config/lwio/credentials instead. These file
 	}
 	pf := root.PersistentFlags()
 	pf.StringVar(&a.passwordFile, "password-file", "", "file whose first line is the password")
-	pf.Var(&a.allowUID, "allow-uid", "numeric users to share memory with, in addition to this user and root; or 'any'")
-	pf.BoolVar(&a.noCRC, "no-crc", false, "iWARP without CRCs, if both sides say so; then only TCP's checksum protects the data")
-	pf.BoolVarP(&a.verbose, "verbose", "v", false, "log to standard error")
+	a.settings = config.Defaults(providerNames(lwio.DefaultProviders()))
+	config.Register(pf, &a.settings, true)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddCommand(
 		a.serveCommand(), a.lsCommand(), a.catCommand(), a.cpCommand(), a.statCommand(),
@@ -227,7 +225,7 @@ func minArgs(what string) cobra.PositionalArgs {
 // which the message of the command names.
 func (a *app) logger(ctx context.Context) *slog.Logger {
 	var level slog.Leveler = warnUntil{ctx}
-	if a.verbose {
+	if a.settings.Verbose {
 		level = slog.LevelDebug
 	}
 	return slog.New(slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level}))

@@ -74,35 +74,51 @@ func auditLogger(w io.Writer, rest slog.Handler) *slog.Logger {
 	})})
 }
 
+// serveLog is the log of a server.
+type serveLog struct {
+	*slog.Logger
+	level *slog.LevelVar // of the lines that are not of the audit log
+}
+
 // serveLogger returns the logger of a server. audit is the file of the audit log; "" is no audit log,
 // and "-" the standard error. The caller opens the file with reopen before the first line of the audit log.
-func (a *app) serveLogger(ctx context.Context, audit string) (*slog.Logger, *auditFile) {
-	log := a.logger(ctx)
+func (a *app) serveLogger(audit string) (serveLog, *auditFile) {
+	level := new(slog.LevelVar)
+	level.Set(levelOf(a.settings.Verbose))
+	rest := slog.NewTextHandler(a.stderr, &slog.HandlerOptions{Level: level})
 	switch audit {
 	case "":
-		return auditLogger(nil, log.Handler()), nil
+		return serveLog{auditLogger(nil, rest), level}, nil
 	case "-":
-		return auditLogger(a.stderr, log.Handler()), nil
+		return serveLog{auditLogger(a.stderr, rest), level}, nil
 	}
-	f := &auditFile{name: audit, log: log}
-	return auditLogger(f, log.Handler()), f
+	f := &auditFile{name: audit, log: slog.New(rest)}
+	return serveLog{auditLogger(f, rest), level}, f
+}
+
+// levelOf returns the least level that a server logs.
+func levelOf(verbose bool) slog.Level {
+	if verbose {
+		return slog.LevelDebug
+	}
+	return slog.LevelWarn
 }
 
 // auditFile is the file of the audit log, with mode 0600. It is only appended to. Safe for concurrent
 // use.
 type auditFile struct {
-	name  string
 	log   *slog.Logger // of failed writes
 	noise ratelimit.Log
 
-	mu sync.Mutex
-	f  *os.File
+	mu   sync.Mutex
+	name string
+	f    *os.File
 }
 
-// reopen opens the file of the name, or makes it: at first, and again after another program has renamed the old
-// one. After an error the old file stays in use.
-func (a *auditFile) reopen() error {
-	f, err := os.OpenFile(a.name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+// reopen opens a file, or makes it: at first, again after another program has renamed the old one, and under
+// another name. After an error the old file stays in use.
+func (a *auditFile) reopen(name string) error {
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
@@ -111,7 +127,7 @@ func (a *auditFile) reopen() error {
 	if a.f != nil {
 		a.f.Close()
 	}
-	a.f = f
+	a.f, a.name = f, name
 	return nil
 }
 

@@ -64,7 +64,7 @@ func (r benchRun) ownFile(ctx context.Context, size int64) (*benchFile, error) {
 		return f, fmt.Errorf("bench: %w", err)
 	}
 	start := func() (err error) {
-		f.server, err = startOwnServer(ctx, r.stderr, dir, fmt.Sprintf("--no-crc=%t", r.noCRC))
+		f.server, err = startOwnServer(ctx, r.stderr, dir, fmt.Sprintf("--no-crc=%t", r.settings.NoCRC))
 		return err
 	}
 	if r.pin {

@@ -116,7 +116,7 @@ func (r benchRun) target(f *benchFile, provider, completion string) *bench.Remot
 // crcOf describes the CRCs of iWARP.
 func (r benchRun) crcOf(f *benchFile) string {
 	switch {
-	case !r.noCRC:
+	case !r.settings.NoCRC:
 		return "on"
 	case f.server == nil:
 		return "off if the server agrees"

@@ -105,7 +105,7 @@ func (a *app) examineServer(ctx context.Context, arg string) ([]finding, error) 
 		return nil, err
 	}
 	var log *slog.Logger // the findings have the failures
-	if a.verbose {
+	if a.settings.Verbose {
 		log = a.logger(ctx)
 	}
 	dial := func(provider string, require bool) (lwio.Transport, error) {

@@ -5,42 +5,24 @@ import (
 	"os"
 	"strings"
 
-	"github.com/spf13/cobra"
-
 	"lwio"
+	"lwio/cmd/lwio/internal/config"
 	"lwio/cmd/lwio/internal/secret"
 	"lwio/kerberos"
 )
 
-// kerberosOptions are the flags of serve for Kerberos.
-type kerberosOptions struct {
-	keytab, realm string
-	required      bool
-}
-
-// register adds the flags.
-func (k *kerberosOptions) register(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&k.keytab, "keytab", "", "keytab with the keys of the service cifs/HOST: offer Kerberos")
-	f.StringVar(&k.realm, "realm", "", "Kerberos realm of the users (default: the realm of the keytab)")
-	f.BoolVar(&k.required, "require-kerberos", false, "refuse NTLM, so that users need no password on the server")
-}
-
-// server returns the server's part of Kerberos; nil without a keytab.
-func (k *kerberosOptions) server() (*kerberos.Server, error) {
-	switch {
-	case *k == (kerberosOptions{}):
+// kerberosServer returns the server's part of Kerberos; nil without a keytab.
+func kerberosServer(o *config.Options) (*kerberos.Server, error) {
+	if o.Keytab == "" {
 		return nil, nil
-	case k.keytab == "":
-		return nil, usagef("--realm and --require-kerberos need a --keytab")
 	}
-	content, err := secret.ReadFile(k.keytab)
+	content, err := secret.ReadFile(o.Keytab)
 	if err != nil {
 		return nil, fmt.Errorf("read keytab: %w", err)
 	}
-	s, err := kerberos.NewServer(kerberos.ServerConfig{Keytab: content, Realm: k.realm})
+	s, err := kerberos.NewServer(kerberos.ServerConfig{Keytab: content, Realm: o.Realm})
 	if err != nil {
-		return nil, fmt.Errorf("keytab %s: %w", k.keytab, err)
+		return nil, fmt.Errorf("keytab %s: %w", o.Keytab, err)
 	}
 	return s, nil
 }

@@ -2,10 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"lwio"
@@ -20,8 +19,8 @@ func (a *app) providers() []rdma.Provider { return a.providersOn(nil) }
 
 // providersOn are the providers with listening sockets of a set; nil for none.
 func (a *app) providersOn(set *sockets.Set) []rdma.Provider {
-	memory := shm.Config{AllowUID: a.allowUID.allows}
-	network := iwarp.Config{CRC: crcPolicy(a.noCRC)}
+	memory := shm.Config{AllowUID: a.settings.AllowUID.Allows}
+	network := iwarp.Config{CRC: crcPolicy(a.settings.NoCRC)}
 	if set != nil {
 		memory.Listen = func(bind func() (*net.UnixListener, error)) (*net.UnixListener, error) {
 			return set.Unix(shm.Name, bind)
@@ -50,74 +49,23 @@ func crcPolicy(off bool) iwarp.CRCPolicy {
 	return iwarp.CRCOn
 }
 
-// uids is the value of a flag: the users to share memory with, in addition to this user and
-// root. The kernel reports the user of a peer.
-type uids struct {
-	any  bool
-	list []uint32
-}
-
-// allows reports whether a process of that user may be a peer. By default only root and
-// this user may.
-func (u *uids) allows(uid uint32) bool {
-	return u.any || uid == 0 || uid == uint32(os.Geteuid()) || slices.Contains(u.list, uid)
-}
-
-// Set takes the text of the command line.
-func (u *uids) Set(text string) error {
-	*u = uids{any: text == "any"}
-	if u.any || text == "" {
-		return nil
-	}
-	for _, word := range strings.Split(text, ",") {
-		n, err := strconv.ParseUint(word, 10, 32)
-		if err != nil {
-			return err
-		}
-		u.list = append(u.list, uint32(n))
-	}
-	return nil
-}
-
-// String is the value as on the command line.
-func (u *uids) String() string {
-	if u.any {
-		return "any"
-	}
-	var words []string
-	for _, n := range u.list {
-		words = append(words, strconv.FormatUint(uint64(n), 10))
-	}
-	return strings.Join(words, ",")
-}
-
-// Type is the name of the value in the help.
-func (u *uids) Type() string { return "uids" }
-
-// pickProviders turns a list of names into providers.
-func pickProviders(names string, all []rdma.Provider) ([]rdma.Provider, error) {
-	if names == "none" || names == "" {
-		return nil, nil
-	}
+// pickProviders returns the providers of the names.
+func pickProviders(names []string, all []rdma.Provider) ([]rdma.Provider, error) {
 	var picked []rdma.Provider
-	for _, name := range strings.Split(names, ",") {
+	for _, name := range names {
 		i := slices.IndexFunc(all, func(p rdma.Provider) bool { return p.Name() == name })
 		if i < 0 {
-			return nil, usagef("there is no provider %q; there are: %s", name, providerNames(all))
-		}
-		if slices.Contains(picked, all[i]) {
-			return nil, usagef("--provider %s: %s is named twice", names, name)
+			return nil, fmt.Errorf("there is no provider %q; there are: %s", name, strings.Join(providerNames(all), ","))
 		}
 		picked = append(picked, all[i])
 	}
 	return picked, nil
 }
 
-// providerNames lists providers as the command line does.
-func providerNames(providers []rdma.Provider) string {
-	var names []string
+// providerNames returns the names of providers.
+func providerNames(providers []rdma.Provider) (names []string) {
 	for _, p := range providers {
 		names = append(names, p.Name())
 	}
-	return strings.Join(names, ",")
+	return names
 }

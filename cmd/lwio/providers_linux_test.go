@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"lwio/cmd/lwio/internal/config"
 	"lwio/internal/test/skip"
 )
 
@@ -27,7 +28,7 @@ func TestUIDsAllowTheListedUsers(t *testing.T) {
 		"4294967296":                      {bad: true},
 		"any," + strconv.Itoa(int(other)): {bad: true},
 	} {
-		var u uids
+		var u config.UIDs
 		if err := u.Set(text); (err != nil) != c.bad {
 			t.Errorf("%q: %v", text, err)
 			continue
@@ -35,7 +36,7 @@ func TestUIDsAllowTheListedUsers(t *testing.T) {
 		if c.bad {
 			continue
 		}
-		if !u.allows(0) || !u.allows(self) || u.allows(other) != c.others || u.allows(other+1) != c.more || u.String() != text {
+		if !u.Allows(0) || !u.Allows(self) || u.Allows(other) != c.others || u.Allows(other+1) != c.more || u.String() != text {
 			t.Errorf("%q is read as %+v", text, u)
 		}
 	}

@@ -15,13 +15,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"lwio"
+	"lwio/cmd/lwio/internal/config"
 	"lwio/rsock"
 )
 
 // proxyOptions are the flags of proxy.
 type proxyOptions struct {
 	listen, to  string
-	providers   string
+	providers   []string
 	requireRDMA bool
 	timeout     time.Duration
 	drain       time.Duration
@@ -55,7 +56,8 @@ The proxy does not encrypt or authenticate: the programs must do that themselves
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "listen", "", "address to take connections at")
 	f.StringVar(&o.to, "to", "", "address to carry them to")
-	f.StringVar(&o.providers, "provider", providerNames(lwio.DefaultProviders()), "RDMA providers, best first, separated by commas; 'none' for TCP alone")
+	o.providers = providerNames(lwio.DefaultProviders())
+	f.Var((*config.ProviderList)(&o.providers), "provider", "RDMA providers, best first, separated by commas; 'none' for TCP alone")
 	f.BoolVar(&o.requireRDMA, "require-rdma", false, "fail rather than fall back to TCP, on rsock addresses")
 	f.Var((*positive)(&o.timeout), "timeout", "time limit of connecting")
 	f.Var((*positive)(&o.drain), "drain", "how long connections may continue after an interrupt")
@@ -70,7 +72,7 @@ func (a *app) proxy(ctx context.Context, o proxyOptions) error {
 	}
 	providers, err := pickProviders(o.providers, a.providers())
 	if err != nil {
-		return err
+		return usageError{err}
 	}
 	p := &proxy{log: a.logger(context.WithoutCancel(ctx)), drain: o.drain, places: make(chan struct{}, o.most)}
 	cfg := &rsock.Config{Providers: providers, RequireRDMA: o.requireRDMA, Logger: p.log}

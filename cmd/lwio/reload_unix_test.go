@@ -161,9 +161,9 @@ func TestServeConfigHasRights(t *testing.T) {
 	}
 }
 
-// The configuration has values of flags. The command line takes precedence.
+// The configuration has values of flags. The command line takes precedence, also in a reload.
 func TestServeConfigHasValuesOfFlags(t *testing.T) {
-	settings := "provider = [\"none\"]\nencryption = \"required\"\nlisten = \"192.0.2.1:1\"\n" // not an address of this host
+	settings := "provider = [\"none\"]\nencryption = \"required\"\nlisten = \"192.0.2.1:1\"\ncredits = 8\n" // not an address of this host
 	s := startConfiguredWith(t, settings+twoShares)
 	c, err := lwio.Dial(t.Context(), s.as("alice", "data"), nil)
 	if err != nil {
@@ -176,10 +176,10 @@ func TestServeConfigHasValuesOfFlags(t *testing.T) {
 	if cipher := s.events("logon")[0]["cipher"]; !strings.HasPrefix(fmt.Sprint(cipher), "AES-") {
 		t.Errorf("cipher %v of a session that must be encrypted", cipher)
 	}
-	s.put(s.config, strings.Replace(settings, "192.0.2.1:1", "192.0.2.1:2", 1)+twoShares)
+	s.put(s.config, strings.NewReplacer("192.0.2.1:1", "192.0.2.1:2", "credits = 8", "credits = 9").Replace(settings)+twoShares)
 	s.hangUp("rights")
 	s.eventually("warning of the restart", func() bool { return strings.Contains(s.log.String(), "need a restart of the server") })
-	if !strings.Contains(s.log.String(), "keys=[listen]") {
+	if !strings.Contains(s.log.String(), "keys=[credits]") {
 		t.Error(s.log.String())
 	}
 }
@@ -191,7 +191,7 @@ func TestServeConfigBeyondLoopback(t *testing.T) {
 		"encryption = \"offered\"\ninsecure-network = true\nprovider = [\"nothing\"]\n": `there is no provider "nothing"`,
 	} {
 		name := write(t, []byte("listen = \"192.0.2.1:1\"\n"+settings+twoShares), t.TempDir(), "lwio.toml")
-		if r := run(t, exitUsage, "serve", "--config", name); !strings.Contains(r.err, want) {
+		if r := run(t, exitFailure, "serve", "--config", name); !strings.Contains(r.err, want) || !strings.Contains(r.err, name+":") {
 			t.Errorf("%s: %s", settings, r.err)
 		}
 	}
@@ -365,4 +365,58 @@ func TestReloadRefusesUsersInAShare(t *testing.T) {
 	}
 	run(t, exitFailure, "ls", s.as("eve", "data"))
 	run(t, exitOK, "ls", s.as("bob", "data"))
+}
+
+// SIGHUP changes the settings that can change, and names the others. Flags of the command line stay in effect.
+func TestHangupChangesSettings(t *testing.T) {
+	s := startConfiguredWith(t, "audit = \"not used\"\n"+twoShares)
+	if s.put(s.config, "read-only = true\nverbose = true\naudit = \"not used either\"\ncredits = 16\nmax-credits = 64\n"+twoShares); strings.Contains(s.log.String(), "level=DEBUG") {
+		t.Error("the log has details before verbose")
+	}
+	s.hangUp("rights")
+	run(t, exitFailure, "rm", s.as("alice", "data")+"/f")
+	run(t, exitOK, "cat", s.as("alice", "data")+"/f")
+	s.eventually("details in the log", func() bool { return strings.Contains(s.log.String(), "level=DEBUG") })
+	s.eventually("the keys that need a restart", func() bool { return strings.Contains(s.log.String(), `keys="[credits max-credits]"`) })
+	// The old settings stay while the file has a mistake.
+	for _, mistake := range []string{"credits = 2000\n", "byte-burst = \"1m\"\n"} {
+		before := strings.Count(s.log.String(), "settings and rights are unchanged")
+		s.put(s.config, mistake+twoShares)
+		s.hangUp("users")
+		s.eventually("the mistake", func() bool { return strings.Count(s.log.String(), "settings and rights are unchanged") > before })
+		run(t, exitFailure, "rm", s.as("alice", "data")+"/f")
+	}
+	if !strings.Contains(s.log.String(), s.config+":1: byte-burst: it needs byte-rate") {
+		t.Errorf("the log does not name the mistake:\n%s", s.log.String())
+	}
+	s.put(s.config, twoShares)
+	s.hangUp("rights")
+	run(t, exitOK, "rm", s.as("alice", "data")+"/f")
+}
+
+// SIGHUP moves the audit log to another file. A file that cannot be made leaves everything as it was.
+func TestHangupMovesTheAuditLog(t *testing.T) {
+	dir := t.TempDir()
+	write(t, nil, dir, "data", "f")
+	write(t, nil, dir, "private", "f")
+	s := &configured{
+		t: t, config: write(t, []byte("audit = \"one\"\n"+twoShares), dir, "lwio.toml"),
+		users: writeSecret(t, usersWithSecret("alice"), dir, "users"), logs: filepath.Join(dir, "one"),
+	}
+	s.testServer = startServe(t, "--config", s.config)
+	s.put(s.config, "audit = \"missing/two\"\nread-only = true\n"+twoShares)
+	s.hangUp("users")
+	s.eventually("the error", func() bool { return strings.Contains(s.log.String(), "settings and rights are unchanged") })
+	run(t, exitOK, "rm", s.as("alice", "data")+"/f")
+	s.put(s.config, "audit = \"two\"\n"+twoShares)
+	s.logs = filepath.Join(dir, "two")
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the new file", func() bool { _, err := os.Stat(s.logs); return err == nil })
+	s.eventually("the reload", func() bool { return len(s.events("users")) > 0 })
+	run(t, exitOK, "ls", s.as("alice", "data"))
+	if n := len(s.events("logon")); n != 1 {
+		t.Errorf("%d logons in the new file", n)
+	}
 }

@@ -10,13 +10,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"lwio"
 	"lwio/cmd/lwio/internal/config"
 	"lwio/cmd/lwio/internal/systemd"
 	"lwio/rdma"
@@ -28,25 +26,17 @@ import (
 // drainTime is how long an interrupted server waits for requests in flight.
 const drainTime = 10 * time.Second
 
-// serveOptions are the flags of serve.
+// serveOptions are the flags of serve, and the settings that they make together with the configuration file.
 type serveOptions struct {
-	listen     string
-	rdmaListen []string
-	providers  string
+	config.Options
 	user       string
-	readOnly   bool
-	allowMD5   bool
-	encryption string
-	insecure   bool // --insecure-network
-	metrics    string
-	config     string
-	audit      string
-	durable    time.Duration // --durable-timeout
-	keepAlive  time.Duration
-	state      string
-	kerberos   kerberosOptions
-	limits     limitOptions
-	file       *config.File // the content of config, or nil
+	configFile string
+	check      bool
+	asJSON     bool
+
+	file  *config.File          // the content of configFile, or nil
+	flags config.Options        // the settings of the command line alone
+	given func(key string) bool // reports a flag of the command line
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -60,8 +50,9 @@ password for this run, and listens on loopback addresses only.
 
 With --user, the first line of the password file is that user's password. Without it,
 each line is a user, as 'lwio user add' writes it. --config names a file in TOML with shares,
-users, their rights, and values of flags; the command line takes precedence. --keytab lets these users
-log on by Kerberos too, as NAME@REALM. SIGHUP applies changes of users, rights and keytab, and
+users, their rights, and values of flags; the command line takes precedence. --check reports the mistakes
+of all of these without serving. --keytab lets these users
+log on by Kerberos too, as NAME@REALM. SIGHUP applies changes of users, rights, keytab and some other settings, and
 opens the file of the audit log again. With --state clients keep their open files and locks when the
 server is killed or stopped, and started again within --durable-timeout; SIGUSR2 hands over to a new process
 of the program, which may be another version, without an error of a client. Under systemd the
@@ -70,37 +61,31 @@ or hashes must have mode 0600.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case o.config == "" && len(args) == 0:
+			case o.configFile == "" && len(args) == 0:
 				return usagef("serve takes one directory or more, or --config")
-			case o.config != "" && (len(args) > 0 || o.user != "" || a.passwordFile != ""):
+			case o.configFile != "" && (len(args) > 0 || o.user != "" || a.passwordFile != ""):
 				return usagef("serve --config takes directories and users from its file")
+			case o.asJSON && !o.check:
+				return usagef("--json needs --check")
 			}
-			return a.serve(cmd.Context(), &o, args, func() error { return o.readConfig(cmd) })
+			o.given = func(key string) bool { return cmd.Flags().Lookup(key).Changed }
+			if o.check {
+				return a.checkServe(&o, args)
+			}
+			return a.serve(cmd.Context(), &o, args)
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.listen, "listen", "127.0.0.1:4450", "address and port; port 0 means any free port")
-	f.StringSliceVar(&o.rdmaListen, "rdma-listen", nil, "addresses and ports of RDMA, which clients learn; by default the address of --listen and a free port")
-	f.StringVar(&o.providers, "provider", providerNames(lwio.DefaultProviders()), "RDMA providers, best first, separated by commas; 'none' for SMB alone")
+	config.Register(f, &a.settings, false)
 	f.StringVar(&o.user, "user", "", "name of the only user")
-	f.BoolVar(&o.readOnly, "read-only", false, "refuse every change")
-	f.BoolVar(&o.allowMD5, "allow-md5", false, "accept clients that sign with unkeyed MD5 only (no protection)")
-	f.StringVar(&o.encryption, "encryption", "", "encryption of SMB and RDMA: off, offered (each client chooses) or required (default offered on loopback, else required)")
-	f.BoolVar(&o.insecure, "insecure-network", false, "do not require encryption on an address that is not loopback: others on the network can read data, and change data of RDMA")
-	f.StringVar(&o.metrics, "metrics", "", "address and port for Prometheus, at /metrics, and for probes, at /livez and /readyz; it shows names of users and addresses of clients, without a password")
-	f.StringVar(&o.config, "config", "", "file in TOML with shares, users, rights and values of flags")
-	f.StringVar(&o.audit, "audit", "", "file for the audit log, in JSON: logons, refusals, opens and changes of files; '-' is the standard error")
-	f.DurationVar(&o.durable, "durable-timeout", server.DefaultDurableTimeout, "most time for which open files and locks wait for a client that has lost the connection; 0 means that they end with it")
-	f.DurationVar(&o.keepAlive, "keep-alive", server.DefaultKeepAlive, "time after which the SMB connection of a client that does not respond ends; 0 for no check")
-	f.StringVar(&o.state, "state", "", "directory in which the opens and locks of clients outlive the death and a restart of the server (not of the host)")
-	o.kerberos.register(cmd)
-	o.limits.register(cmd)
+	f.StringVar(&o.configFile, "config", "", "file in TOML with shares, users, rights and values of flags")
+	f.BoolVar(&o.check, "check", false, "report mistakes of flags, configuration, users, shares and files, and do not serve")
+	f.BoolVar(&o.asJSON, "json", false, "print the report of --check as JSON")
 	return cmd
 }
 
-// serve runs a server until ctx ends, or another process takes over. configure reads the configuration file
-// into o.
-func (a *app) serve(ctx context.Context, o *serveOptions, args []string, configure func() error) (err error) {
+// serve runs a server until ctx ends, or another process takes over.
+func (a *app) serve(ctx context.Context, o *serveOptions, args []string) (err error) {
 	s := &serving{app: a, o: o, supervisor: systemd.FromEnvironment(a.env)}
 	defer s.sockets.Close()
 	if s.predecessor, err = inherit(a.env, &s.sockets); err != nil {
@@ -111,22 +96,22 @@ func (a *app) serve(ctx context.Context, o *serveOptions, args []string, configu
 	}
 	defer func() { s.predecessor.end(err) }()
 	defer s.awaitSignals()()
-	if err := configure(); err != nil {
-		return err
+	if err := a.configure(o); err != nil {
+		return asUsage(err)
 	}
-	if s.config, err = s.o.serverConfig(a.providersOn(&s.sockets)); err != nil {
-		return err
+	if s.config, err = o.serverConfig(a.providersOn(&s.sockets)); err != nil {
+		return asUsage(err)
 	}
-	s.log, s.audit = a.serveLogger(context.WithoutCancel(ctx), s.o.audit) // also after the end of ctx
-	if s.service, err = a.served(*s.o, args, &s.sockets, s.log); err != nil {
+	s.log, s.audit = a.serveLogger(o.Audit)
+	if s.service, err = a.served(*o, args, &s.sockets, s.log.Logger); err != nil {
 		return err
 	}
 	served, err := rootsOf(s.service.shares)
 	if err == nil {
-		err = served.checkApart(s.o.ownFiles(a.passwordFile))
+		err = served.checkApart(o.ownFiles(a.passwordFile))
 	}
 	if err == nil && s.audit != nil {
-		err = s.audit.reopen()
+		err = s.audit.reopen(s.audit.name)
 	}
 	if err != nil {
 		closeShares(s.service.shares)
@@ -135,10 +120,10 @@ func (a *app) serve(ctx context.Context, o *serveOptions, args []string, configu
 	if s.audit != nil {
 		defer func() { err = errors.Join(err, s.audit.close()) }()
 	}
-	if s.service.reload != nil {
-		s.service.reload.roots = served
+	if r := s.service.reload; r != nil {
+		r.roots, r.level, r.audit = served, s.log.level, s.audit
 	}
-	files, err := vfs.New(vfs.Config{Shares: s.service.shares, MaxOpens: s.o.limits.files, Logger: s.log})
+	files, err := vfs.New(vfs.Config{Shares: s.service.shares, MaxOpens: o.Files, Logger: s.log.Logger})
 	if errors.Is(err, fs.ErrExist) {
 		return usagef("two shares have the same name; name one of them otherwise, as in NAME=DIR: %w", err)
 	}
@@ -146,121 +131,82 @@ func (a *app) serve(ctx context.Context, o *serveOptions, args []string, configu
 		return err
 	}
 	defer files.Close()
-	s.config.FS, s.config.Lookup, s.config.Logger = files, s.service.access.lookup, s.log
+	s.config.FS, s.config.Lookup, s.config.Logger = files, s.service.access.lookup, s.log.Logger
 	if s.service.kerberos != nil {
-		s.config.Kerberos, s.config.RequireKerberos = s.service.kerberos, s.o.kerberos.required
+		s.config.Kerberos = s.service.kerberos
 	}
 	return s.run(ctx)
 }
 
-// readConfig reads the configuration file, if there is one, and sets the flags to its values that the
-// command line does not have.
-func (o *serveOptions) readConfig(cmd *cobra.Command) (err error) {
-	if o.config == "" {
-		return nil
-	}
-	if o.file, err = config.Read(o.config); err != nil {
-		return err
-	}
-	for key, value := range o.file.Settings() {
-		f := cmd.Flags().Lookup(key)
-		if f.Changed {
-			continue
+// configure makes the settings of the command line and of the configuration file, if there is one, and checks them.
+//
+// Errors: *config.Mistake, joined.
+func (a *app) configure(o *serveOptions) (err error) {
+	o.flags, o.Options = a.settings, a.settings
+	if o.configFile != "" {
+		if o.file, err = config.Read(o.configFile); err != nil {
+			return err
 		}
-		if err := f.Value.Set(value); err != nil {
-			return fmt.Errorf("%s: %s: %w", o.config, key, err)
+		if o.Options, err = o.file.Apply(o.flags, o.given); err != nil {
+			return err
 		}
+		a.settings = o.Options
 	}
-	return nil
+	return o.file.Check(&o.Options, o.given)
+}
+
+// asUsage makes usage errors of the mistakes on the command line.
+func asUsage(err error) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok { // the result of errors.Join
+		var all []error
+		for _, e := range joined.Unwrap() {
+			all = append(all, asUsage(e))
+		}
+		return errors.Join(all...)
+	}
+	var m *config.Mistake
+	if errors.As(err, &m) && m.File == "" {
+		return usageError{err}
+	}
+	return err
 }
 
 // serverConfig returns the configuration of the server, without files, users and log.
-func (o *serveOptions) serverConfig(all []rdma.Provider) (cfg server.Config, err error) {
-	cfg.AllowMD5, cfg.StateDir = o.allowMD5, o.state
-	for _, d := range []struct {
-		flag  string
-		value time.Duration
-		field *time.Duration
-	}{
-		{"durable-timeout", o.durable, &cfg.DurableTimeout}, {"keep-alive", o.keepAlive, &cfg.KeepAlive},
-	} {
-		if *d.field = d.value; d.value < 0 {
-			return cfg, usagef("--%s %v: it must not be negative", d.flag, d.value)
-		}
-		if d.value == 0 {
-			*d.field = -1
-		}
+//
+// Precondition: the settings have no contradiction.
+func (o *serveOptions) serverConfig(all []rdma.Provider) (server.Config, error) {
+	cfg := server.Config{
+		ServerName: o.ServerName, AllowMD5: o.AllowMD5, ImmediateData: o.ImmediateData, RequireKerberos: o.RequireKerberos,
+		Encryption: o.chosenEncryption(), StateDir: o.State,
+		DurableTimeout: orNone(o.DurableTimeout), KeepAlive: orNone(o.KeepAlive), Limits: limitsOf(&o.Options),
 	}
-	if cfg.Limits, err = o.limits.limits(); err != nil {
-		return cfg, err
-	}
-	if cfg.RDMAListen, err = addressesOf(o.rdmaListen); err != nil {
-		return cfg, err
-	}
-	if cfg.Encryption, err = o.chosenEncryption(); err != nil {
-		return cfg, err
-	}
-	if _, _, err := net.SplitHostPort(o.metrics); o.metrics != "" && err != nil {
-		return cfg, usagef("--metrics %s: %w", o.metrics, err)
-	}
-	cfg.Providers, err = pickProviders(o.providers, all)
-	return cfg, err
-}
-
-// isLoopback reports whether --listen and --rdma-listen name loopback addresses only.
-func (o *serveOptions) isLoopback() (bool, error) {
-	host, _, err := net.SplitHostPort(o.listen)
-	if err != nil {
-		return false, usagef("--listen %s: %w", o.listen, err)
-	}
-	rdmaListen, err := addressesOf(o.rdmaListen)
-	if err != nil {
-		return false, err
-	}
-	ip := net.ParseIP(host)
-	beyond := func(a netip.AddrPort) bool { return !a.Addr().IsLoopback() }
-	return (host == "localhost" || ip != nil && ip.IsLoopback()) && !slices.ContainsFunc(rdmaListen, beyond), nil
-}
-
-// chosenEncryption returns the encryption of the server. Beyond loopback less than required needs
-// --insecure-network.
-func (o *serveOptions) chosenEncryption() (server.Encryption, error) {
-	loopback, err := o.isLoopback()
-	switch {
-	case err != nil:
-		return 0, err
-	case o.encryption == "" && (loopback || o.insecure):
-		return server.EncryptionOffered, nil
-	case o.encryption == "":
-		return server.EncryptionRequired, nil
-	}
-	e, err := encryptionOf(o.encryption)
-	if err == nil && e != server.EncryptionRequired && !loopback && !o.insecure {
-		err = usagef("--listen %s --encryption %s: an address that is not loopback needs encryption, or --insecure-network", o.listen, e)
-	}
-	return e, err
-}
-
-// encryptionOf returns the choice that --encryption names.
-func encryptionOf(name string) (server.Encryption, error) {
-	for _, e := range []server.Encryption{server.EncryptionOff, server.EncryptionOffered, server.EncryptionRequired} {
-		if e.String() == name {
-			return e, nil
-		}
-	}
-	return 0, usagef("--encryption %s: it is off, offered or required", name)
-}
-
-// addressesOf reads the addresses of --rdma-listen.
-func addressesOf(list []string) (at []netip.AddrPort, err error) {
-	for _, text := range list {
-		a, err := netip.ParseAddrPort(text)
+	for _, at := range o.RDMAListen {
+		a, err := netip.ParseAddrPort(at)
 		if err != nil {
-			return nil, usagef("--rdma-listen: %w", err)
+			return cfg, o.file.MistakeAt(err, o.given, "rdma-listen")
 		}
-		at = append(at, a)
+		cfg.RDMAListen = append(cfg.RDMAListen, a)
 	}
-	return at, nil
+	var err error
+	if cfg.Providers, err = pickProviders(o.Providers, all); err != nil {
+		return cfg, o.file.MistakeAt(err, o.given, "provider")
+	}
+	return cfg, nil
+}
+
+// chosenEncryption returns the encryption of the server: by default required beyond loopback.
+func (o *serveOptions) chosenEncryption() server.Encryption {
+	switch o.Encryption {
+	case server.EncryptionOff.String():
+		return server.EncryptionOff
+	case server.EncryptionRequired.String():
+		return server.EncryptionRequired
+	case "":
+		if !o.Loopback() && !o.InsecureNetwork {
+			return server.EncryptionRequired
+		}
+	}
+	return server.EncryptionOffered
 }
 
 // openShares opens the directories of the command line.

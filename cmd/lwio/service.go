@@ -2,9 +2,9 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 
 	"lwio/cmd/lwio/internal/config"
@@ -26,56 +26,71 @@ type service struct {
 }
 
 // served returns the service of the command line or, if it is not nil, of the configuration file. A password
-// that it makes is kept in set.
+// that it makes is kept in set. After an error no directory is open.
 func (a *app) served(o serveOptions, args []string, set *sockets.Set, log *slog.Logger) (*service, error) {
 	s := new(service)
 	var err error
-	if s.kerberos, err = o.kerberos.server(); err != nil {
-		return nil, err
+	if s.kerberos, err = kerberosServer(&o.Options); err != nil {
+		err = o.file.MistakeAt(err, o.given, "keytab")
 	}
 	if o.file != nil {
-		return s, s.configure(o, o.file, log)
+		err = errors.Join(err, s.configure(o, log))
+	} else {
+		err = errors.Join(err, s.commandLine(a, o, args, set, log))
 	}
+	if err != nil {
+		closeShares(s.shares)
+		return nil, err
+	}
+	return s, nil
+}
+
+// commandLine takes users and shares from the command line.
+func (s *service) commandLine(a *app, o serveOptions, args []string, set *sockets.Set, log *slog.Logger) error {
 	users, err := s.credentials(a, o, set)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	s.access = newAuthority(users, nil)
 	if a.passwordFile != "" {
 		if o.user == "" {
 			warnPlain(log, a.passwordFile, users)
 		}
-		s.reload = &reloader{access: s.access, users: a.passwordFile, user: o.user, kerberos: s.kerberos, keytab: o.kerberos.keytab, log: log}
+		s.reload = &reloader{access: s.access, users: a.passwordFile, user: o.user, kerberos: s.kerberos, options: o, log: log}
 	}
-	s.shares, err = openShares(args, o.readOnly)
-	return s, err
+	s.shares, err = openShares(args, o.ReadOnly)
+	return err
 }
 
-// configure takes the service from the configuration file.
-func (s *service) configure(o serveOptions, f *config.File, log *slog.Logger) error {
+// configure takes users and shares from the configuration file.
+//
+// Errors: all of them, joined.
+func (s *service) configure(o serveOptions, log *slog.Logger) error {
+	f := o.file
 	users, err := userfile.Read(f.Users)
+	if err == nil && len(users.Users()) == 0 {
+		err = fmt.Errorf("read users: %s: %w", f.Users, errNoUser)
+	}
+	var all []error
 	if err != nil {
-		return err
+		all = append(all, f.UsersMistake(err))
+	} else {
+		warnPlain(log, f.Users, users)
+		warnUnknown(log, f, users)
+		s.access = newAuthority(users, rightsOf(f, o.ReadOnly))
 	}
-	if len(users.Users()) == 0 {
-		return fmt.Errorf("read users: %s: %w", f.Users, errNoUser)
-	}
-	warnPlain(log, f.Users, users)
-	warnUnknown(log, f, users)
-	s.access = newAuthority(users, rightsOf(f))
-	s.reload = &reloader{access: s.access, users: f.Users, config: o.config, served: f, kerberos: s.kerberos, keytab: o.kerberos.keytab, log: log}
-	for _, c := range f.Shares {
+	s.reload = &reloader{access: s.access, users: f.Users, kerberos: s.kerberos, options: o, log: log}
+	for i, c := range f.Shares {
 		backend, err := posix.OpenDir(c.Path)
 		if err != nil {
-			closeShares(s.shares)
-			return fmt.Errorf("serve %s: %w", c.Path, err)
+			all = append(all, f.ShareMistake(i, fmt.Errorf("serve %s: %w", c.Path, err)))
+			continue
 		}
 		s.shares = append(s.shares, vfs.Share{
-			Name: c.Name, Backend: backend, ReadOnly: o.readOnly, Rights: s.access.rightsOn(c.Name),
-			RequireEncryption: c.Encryption.Required(),
+			Name: c.Name, Backend: backend, Rights: s.access.rightsOn(c.Name), RequireEncryption: c.Encryption.Required(),
 		})
 	}
-	return nil
+	return errors.Join(all...)
 }
 
 // credentials returns the users of the password file; without a file, one user with a password for this
@@ -93,10 +108,10 @@ func (s *service) credentials(a *app, o serveOptions, set *sockets.Set) (*userfi
 		}
 		return users, nil
 	}
-	if err := loopbackOnly("--listen", o.listen); err != nil {
+	if err := loopbackOnly("--listen", o.Listen); err != nil {
 		return nil, err
 	}
-	for _, at := range o.rdmaListen {
+	for _, at := range o.RDMAListen {
 		if err := loopbackOnly("--rdma-listen", at); err != nil {
 			return nil, err
 		}
@@ -112,11 +127,7 @@ func (s *service) credentials(a *app, o serveOptions, set *sockets.Set) (*userfi
 
 // loopbackOnly refuses other addresses for a server whose password is printed.
 func loopbackOnly(flag, listen string) error {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return usagef("%s %s: %w", flag, listen, err)
-	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+	if !config.IsLoopback(listen) {
 		return usagef("%s %s: an address that is not loopback needs a --password-file or a --config", flag, listen)
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
 	"os/signal"
@@ -24,7 +23,7 @@ type serving struct {
 	o           *serveOptions
 	config      server.Config
 	service     *service
-	log         *slog.Logger
+	log         serveLog
 	audit       *auditFile // nil without an audit log of its own
 	sockets     sockets.Set
 	supervisor  *systemd.Supervisor
@@ -49,7 +48,7 @@ func (s *serving) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if s.o.insecure && s.config.Encryption != server.EncryptionRequired {
+	if s.o.InsecureNetwork && s.config.Encryption != server.EncryptionRequired {
 		_ = s.print(s.app.stderr, "warning: --insecure-network: others on the network can read all data of clients that do not encrypt, and change data of RDMA unnoticed")
 	}
 	for {
@@ -82,7 +81,7 @@ func (s *serving) serve(ctx context.Context) (next *successor, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := s.sockets.TCP(ctx, "smb", s.o.listen)
+	l, err := s.sockets.TCP(ctx, "smb", s.o.Listen)
 	if err != nil {
 		return nil, errors.Join(err, srv.Close())
 	}
@@ -99,7 +98,7 @@ func (s *serving) serve(ctx context.Context) (next *successor, err error) {
 		return nil, err
 	}
 	if reload := s.service.reload; reload != nil {
-		reload.server, reload.audit, reload.supervisor = srv, s.audit, s.supervisor
+		reload.server, reload.supervisor = srv, s.supervisor
 		defer reload.start(ctx)()
 	}
 	if err := s.announce(l.Addr()); err != nil {
@@ -164,7 +163,7 @@ func (s *serving) warn(err error) {
 // prepare starts a successor and waits until it is ready to take over; nil if there is none.
 func (r *running) prepare(ctx context.Context) *successor {
 	s := r.serving
-	if s.o.state == "" || r.srv.Stats().StateFailing {
+	if s.o.State == "" || r.srv.Stats().StateFailing {
 		s.log.Error("hand-over: clients would lose their open files without --state, or with a state that fails")
 		return nil
 	}
@@ -187,10 +186,10 @@ type running struct {
 
 // startMetrics answers scrapes.
 func (r *running) startMetrics(ctx context.Context) error {
-	if r.o.metrics == "" {
+	if r.o.Metrics == "" {
 		return nil
 	}
-	l, err := r.sockets.TCP(ctx, "metrics", r.o.metrics)
+	l, err := r.sockets.TCP(ctx, "metrics", r.o.Metrics)
 	if err != nil {
 		return fmt.Errorf("serve metrics: %w", err)
 	}

@@ -17,9 +17,9 @@
 //	read-only = false
 //	encryption = "required"    # or "offered", as --encryption says
 //
-// The keys users and [[share]] are necessary. Paths are relative to the directory of the file. A
-// share that names no user can be used by none, which is an error. Users of the rights need not
-// exist: the file of users can lose a user first.
+// The keys users and [[share]] are necessary. Settings is the table of all others. Paths are relative to
+// the directory of the file. A share that names no user can be used by none, which is an error. Users of the
+// rights need not exist: the file of users can lose a user first.
 package config
 
 import (
@@ -30,9 +30,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 
 	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
 
 	"lwio/cmd/lwio/internal/userfile"
 	"lwio/internal/account"
@@ -48,10 +50,14 @@ const allUsers = "*"
 // File is the content of a configuration file.
 type File struct {
 	// Users is the path of the file of users.
-	Users string `toml:"users"`
-	Flags
+	Users string
 	// Shares are the shares in the order of the file.
-	Shares []Share `toml:"share"`
+	Shares []Share
+
+	name   string
+	values map[string]string // texts of the settings of the file, as flags take them
+	lines  map[string]int    // lines of the keys outside of tables
+	tables []int             // lines of the [[share]] headers
 }
 
 // Share is a share and the rights on it.
@@ -101,29 +107,130 @@ func (e Encryption) Required() bool { return e.required }
 
 // Read reads a configuration file.
 //
-// Errors name the file, and the line of an unknown key, of a value of the wrong kind and of a syntax
-// error. There can be several of them, joined. A file that users other than its owner may change is refused.
+// Errors: one *Mistake for each mistake, joined, with file and line; a file that users other than its owner
+// may change.
 func Read(name string) (*File, error) {
 	text, err := readText(name)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
-	f := new(File)
-	d := toml.NewDecoder(bytes.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(f); err != nil {
+	f := &File{name: name, values: make(map[string]string)}
+	settings, err := f.decode(text)
+	if err != nil {
 		return nil, located(name, err)
 	}
-	if err := f.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
+	f.locate(text)
 	dir := filepath.Dir(name)
+	if err := errors.Join(f.take(settings, dir), f.check()); err != nil {
+		return nil, err
+	}
 	f.Users = within(dir, f.Users)
-	f.Flags.within(dir)
 	for i := range f.Shares {
 		f.Shares[i].Path = within(dir, f.Shares[i].Path)
 	}
 	return f, nil
+}
+
+// decode reads the text into f, and returns the values of the settings that the text has.
+func (f *File) decode(text []byte) (values map[string]any, err error) {
+	fields := []reflect.StructField{
+		{Name: "Users", Type: reflect.TypeFor[string](), Tag: `toml:"users"`},
+		{Name: "Shares", Type: reflect.TypeFor[[]Share](), Tag: `toml:"share"`},
+	}
+	for i, s := range settings {
+		fields = append(fields, reflect.StructField{
+			Name: fmt.Sprint("Setting", i), Type: reflect.TypeFor[any](), Tag: reflect.StructTag(`toml:"` + s.Key + `"`),
+		})
+	}
+	into := reflect.New(reflect.StructOf(fields))
+	d := toml.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into.Interface()); err != nil {
+		return nil, err
+	}
+	f.Users = into.Elem().Field(0).String()
+	f.Shares, _ = into.Elem().Field(1).Interface().([]Share)
+	values = make(map[string]any)
+	for i, s := range settings {
+		if v := into.Elem().Field(2 + i); !v.IsNil() {
+			values[s.Key] = v.Interface()
+		}
+	}
+	return values, nil
+}
+
+// locate finds the lines of the keys and of the shares. The text has no syntax error.
+func (f *File) locate(text []byte) {
+	f.lines = make(map[string]int)
+	var p unstable.Parser
+	p.Reset(text)
+	top := true
+	for p.NextExpression() {
+		e := p.Expression()
+		key := e.Key()
+		if !key.Next() {
+			continue
+		}
+		name, line := string(key.Node().Data), p.Shape(key.Node().Raw).Start.Line
+		switch {
+		case e.Kind == unstable.KeyValue && top:
+			f.lines[name] = line
+		case e.Kind == unstable.ArrayTable && name == "share":
+			top = false
+			f.tables = append(f.tables, line)
+		case e.Kind != unstable.KeyValue:
+			top = false
+		}
+	}
+}
+
+// take checks the values of the settings, and makes paths relative to the directory of the file.
+func (f *File) take(values map[string]any, dir string) error {
+	var scratch Options
+	var all []error
+	for i := range settings {
+		s := &settings[i]
+		value, ok := values[s.Key]
+		if !ok {
+			continue
+		}
+		text, err := fromFile(s.value(&scratch), value)
+		if err == nil {
+			err = s.Set(&scratch, text)
+		}
+		if err != nil {
+			all = append(all, f.mistake(s.Key, err))
+			continue
+		}
+		if _, is := s.value(&scratch).(*pathValue); is && text != "" && text != "-" {
+			text = within(dir, text)
+		}
+		f.values[s.Key] = text
+	}
+	return errors.Join(all...)
+}
+
+// Has reports whether the file has a setting.
+func (f *File) Has(key string) bool {
+	if f == nil {
+		return false
+	}
+	_, ok := f.values[key]
+	return ok
+}
+
+// Apply returns o with the settings of the file, without those that given reports.
+func (f *File) Apply(o Options, given func(key string) bool) (Options, error) {
+	for i := range settings {
+		s := &settings[i]
+		if !f.Has(s.Key) || given(s.Key) {
+			continue
+		}
+		if err := s.Set(&o, f.values[s.Key]); err != nil {
+			return o, f.mistake(s.Key, err)
+		}
+	}
+	return o, nil
 }
 
 // readText returns the content of a file of a reasonable size.
@@ -147,23 +254,23 @@ func readText(name string) ([]byte, error) {
 	return text, err
 }
 
-// located adds file and line to the errors of the decoder.
+// located makes mistakes of the errors of the decoder.
 func located(name string, err error) error {
 	var unknown *toml.StrictMissingError
 	if errors.As(err, &unknown) {
 		var all []error
 		for _, e := range unknown.Errors {
 			line, _ := e.Position()
-			all = append(all, fmt.Errorf("%s:%d: unknown key %q", name, line, keyText(e.Key())))
+			all = append(all, &Mistake{File: name, Line: line, Err: fmt.Errorf("unknown key %q", keyText(e.Key()))})
 		}
 		return errors.Join(all...)
 	}
 	var decode *toml.DecodeError
 	if errors.As(err, &decode) {
 		line, _ := decode.Position()
-		return fmt.Errorf("%s:%d: %w", name, line, err)
+		return &Mistake{File: name, Line: line, Err: err}
 	}
-	return fmt.Errorf("%s: %w", name, err)
+	return &Mistake{File: name, Err: err}
 }
 
 // keyText is a key as the file spells it.
@@ -178,25 +285,34 @@ func keyText(key toml.Key) string {
 	return b.String()
 }
 
-// check checks the rules between values.
+// check checks the users and the shares.
 func (f *File) check() error {
-	switch {
-	case f.Users == "":
-		return errors.New("no key users: it names the file of users")
-	case len(f.Shares) == 0:
-		return errors.New("no [[share]]: there is nothing to serve")
+	var all []error
+	if f.Users == "" {
+		all = append(all, &Mistake{File: f.name, Err: errors.New("no key users: it names the file of users")})
 	}
+	if len(f.Shares) == 0 {
+		all = append(all, &Mistake{File: f.name, Err: errors.New("no [[share]]: there is nothing to serve")})
+	}
+	names := make(map[string]bool)
 	for i, s := range f.Shares {
-		switch {
+		var err error
+		switch key := account.Fold(s.Name); {
 		case s.Name == "":
-			return fmt.Errorf("share %d has no name", i+1)
+			err = fmt.Errorf("share %d has no name", i+1)
+		case names[key]:
+			err = fmt.Errorf("share %q: two shares have the same name", s.Name)
 		case s.Path == "":
-			return fmt.Errorf("share %q has no path", s.Name)
+			err = fmt.Errorf("share %q has no path", s.Name)
 		case len(s.Read) == 0 && len(s.Write) == 0:
-			return fmt.Errorf("share %q: no user may use it; name users in read or write, or \"*\" for all", s.Name)
+			err = fmt.Errorf("share %q: no user may use it; name users in read or write, or \"*\" for all", s.Name)
+		}
+		names[account.Fold(s.Name)] = true
+		if err != nil {
+			all = append(all, f.ShareMistake(i, err))
 		}
 	}
-	return nil
+	return errors.Join(all...)
 }
 
 // within returns an absolute path unchanged, and any other path relative to dir.

@@ -49,7 +49,7 @@ state = "/run/lwio"
 read-only = true
 allow-md5 = true
 metrics = ":9150"
-audit = "/var/log/audit"
+audit = "audit"
 durable-timeout = "90s"
 keep-alive = "0s"
 smb-connections = 10
@@ -60,7 +60,7 @@ orphans = 14
 smb-memory = "128m"
 read-memory = "64MiB"
 write-memory = 1073741824
-request-rate = 15
+request-rate = 150
 byte-rate = "1g"
 byte-burst = "1m"
 user-connections = 16
@@ -68,6 +68,20 @@ auth-failures = -1
 allow-uid = ["1000", "1001"]
 no-crc = true
 verbose = true
+server-name = "db1"
+auth-timeout = "6s"
+stall-timeout = "31s"
+busy-poll = "10us"
+session-connections = 17
+connection-files = 18
+registrations = 19
+credits = 20
+max-credits = 21
+workers = 22
+max-read = "1m"
+max-write = "128k"
+max-write-by-reference = "256k"
+immediate-data = true
 
 [[share]]
 name = "data"
@@ -93,19 +107,21 @@ func TestReadReturnsAllSettings(t *testing.T) {
 	settings := map[string]string{
 		"listen": "[::]:4450", "rdma-listen": "10.1.0.1:5445,10.2.0.1:5445", "provider": "iwarp,shm", "encryption": "required",
 		"insecure-network": "true", "keytab": "/etc/lwio/keytab", "realm": "EXAMPLE.COM", "require-kerberos": "true", "state": "/run/lwio",
-		"read-only": "true", "allow-md5": "true", "metrics": ":9150", "audit": "/var/log/audit",
+		"read-only": "true", "allow-md5": "true", "metrics": ":9150", "audit": filepath.Join(dir, "audit"),
 		"durable-timeout": "90s", "keep-alive": "0s", "smb-connections": "10", "connections": "0", "unauthenticated": "12",
-		"files": "13", "orphans": "14", "smb-memory": "128m", "read-memory": "64MiB", "write-memory": "1073741824", "request-rate": "15",
+		"files": "13", "orphans": "14", "smb-memory": "128m", "read-memory": "64MiB", "write-memory": "1073741824", "request-rate": "150",
 		"byte-rate": "1g", "byte-burst": "1m", "user-connections": "16", "auth-failures": "-1", "allow-uid": "1000,1001",
-		"no-crc": "true", "verbose": "true",
+		"no-crc": "true", "verbose": "true", "server-name": "db1", "auth-timeout": "6s", "stall-timeout": "31s", "busy-poll": "10us",
+		"session-connections": "17", "connection-files": "18", "registrations": "19", "credits": "20", "max-credits": "21", "workers": "22",
+		"max-read": "1m", "max-write": "128k", "max-write-by-reference": "256k", "immediate-data": "true",
 	}
-	if d := cmp.Diff(settings, got.Settings()); d != "" {
+	if d := cmp.Diff(settings, got.values); d != "" {
 		t.Error(d)
 	}
-	if len(settings) != len(Keys()) {
-		t.Errorf("the test has %d keys of %q", len(settings), Keys())
+	if len(settings) != len(Settings()) {
+		t.Errorf("the test has %d of %d settings", len(settings), len(Settings()))
 	}
-	got.Flags = Flags{}
+	got.values, got.lines, got.tables, got.name = nil, nil, nil, ""
 	want := &File{
 		Users: filepath.Join(dir, "users"),
 		Shares: []Share{
@@ -113,7 +129,7 @@ func TestReadReturnsAllSettings(t *testing.T) {
 			{Name: "archive", Path: "/srv/archive", ReadOnly: true, Write: users("alice"), Encryption: Encryption{required: true}},
 		},
 	}
-	if d := cmp.Diff(want, got, cmp.AllowUnexported(UserName{}, Encryption{}, Address{}, RDMAAddress{}, ServerEncryption{}, Duration{}, Number{}, Size{})); d != "" {
+	if d := cmp.Diff(want, got, cmp.AllowUnexported(UserName{}, Encryption{}, File{})); d != "" {
 		t.Error(d)
 	}
 	if named := got.Shares[0].Users(); !slices.Equal(named, []string{"alice", "Bob"}) {
@@ -139,11 +155,20 @@ func TestReadReportsFileAndLine(t *testing.T) {
 		{"unknown encryption", "users = \"u\"" + share + "read = [\"*\"]\nencryption = \"off\"\n", []string{":6: ", "offered"}},
 		{"unknown encryption of the server", "users = \"u\"\nencryption = \"on\"" + share, []string{":2: ", "offered"}},
 		{"no port", "users = \"u\"\nlisten = \"db1\"" + share, []string{":2: ", "port"}},
-		{"RDMA address with a name", "users = \"u\"\nrdma-listen = [\n\"db1:5\"]" + share, []string{":3: "}},
+		{"RDMA address with a name", "users = \"u\"\nrdma-listen = [\n\"db1:5\"]" + share, []string{":2: rdma-listen: "}},
 		{"no time", "users = \"u\"\nkeep-alive = \"10\"" + share, []string{":2: ", "90s"}},
 		{"a time below 0", "users = \"u\"\nkeep-alive = \"-1s\"" + share, []string{":2: ", "90s"}},
 		{"no number", "users = \"u\"\nfiles = \"many\"" + share, []string{":2: ", "integer"}},
-		{"half a number", "users = \"u\"\nfiles = 1.5" + share, []string{"integer"}},
+		{"half a number", "users = \"u\"\nfiles = 1.5" + share, []string{":2: files: ", "integer"}},
+		{"a number as a text", "users = \"u\"\nfiles = \"5\"" + share, []string{":2: files: ", "integer"}},
+		{"a number that is too high", "users = \"u\"\ncredits = 1025" + share, []string{":2: credits: it is at most 1024"}},
+		{"a text that is no boolean", "users = \"u\"\n\nverbose = \"yes\"" + share, []string{":3: verbose: true or false"}},
+		{"a text that is a number", "users = \"u\"\nrealm = 5" + share, []string{":2: realm: "}},
+		{"a time without a unit", "users = \"u\"\nkeep-alive = 10" + share, []string{":2: keep-alive: "}},
+		{"a size with another unit", "users = \"u\"\nsmb-memory = \"128s\"" + share, []string{":2: smb-memory: "}},
+		{"a size that is too small", "users = \"u\"\nsmb-memory = 5" + share, []string{":2: smb-memory: it is at least 4352k"}},
+		{"several", "users = \"u\"\nfiles = -1\nsmb-memory = 5" + share, []string{":2: files: ", ":3: smb-memory: ", ":4: share \"data\""}},
+		{"two shares of a name", "users = \"u\"" + share + "read = [\"*\"]" + strings.Replace(share, "data", "DATA", 1) + "read = [\"*\"]", []string{":6: share \"DATA\": two shares"}},
 		{"a list of numbers", "users = \"u\"\nfiles = [1]" + share, []string{":2: "}},
 		{"no size", "users = \"u\"\nsmb-memory = \"12x\"" + share, []string{":2: ", "64m"}},
 		{"one provider in place of a list", "users = \"u\"\nprovider = \"shm\"" + share, []string{":2: "}},
@@ -151,9 +176,9 @@ func TestReadReportsFileAndLine(t *testing.T) {
 		{"key twice", "users = \"u\"\nusers = \"v\"\n", []string{":2: "}},
 		{"no users", strings.TrimPrefix(share, "\n") + "read = [\"*\"]\n", []string{": no key users"}},
 		{"no share", "users = \"u\"\n", []string{": no [[share]]"}},
-		{"share without a name", "users = \"u\"\n[[share]]\npath = \"d\"\nread = [\"*\"]\n", []string{": share 1 has no name"}},
-		{"share without a path", "users = \"u\"\n[[share]]\nname = \"d\"\nread = [\"*\"]\n", []string{`: share "d" has no path`}},
-		{"share without users", "users = \"u\"" + share, []string{`: share "data": no user may use it`}},
+		{"share without a name", "users = \"u\"\n[[share]]\npath = \"d\"\nread = [\"*\"]\n", []string{":2: share 1 has no name"}},
+		{"share without a path", "users = \"u\"\n[[share]]\nname = \"d\"\nread = [\"*\"]\n", []string{`:2: share "d" has no path`}},
+		{"share without users", "users = \"u\"" + share, []string{`:2: share "data": no user may use it`}},
 		{"too long", strings.Repeat("#", maxSize+1), []string{"longer than"}},
 		{"no text", "\xff\xfe", []string{""}},
 	} {
@@ -177,12 +202,23 @@ func TestReadReportsFileAndLine(t *testing.T) {
 	}
 }
 
-// Settings that take effect at the start of a server only are known by name.
-func TestRestartNamesChangedKeys(t *testing.T) {
-	first, err := Read(put(t, whole))
-	if err != nil {
-		t.Fatal(err)
+// The settings of a file change those that the command line does not give, and differences have names.
+func TestApplyAndChanged(t *testing.T) {
+	defaults := Defaults([]string{"shm", "iwarp"})
+	none := func(string) bool { return false }
+	apply := func(text string, given func(string) bool) Options {
+		t.Helper()
+		f, err := Read(put(t, text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := f.Apply(defaults, given)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
 	}
+	first := apply(whole, none)
 	for _, c := range []struct {
 		from, to string
 		want     []string
@@ -193,18 +229,49 @@ func TestRestartNamesChangedKeys(t *testing.T) {
 		{`"10.1.0.1:5445", `, "", []string{"rdma-listen"}},
 		{`"iwarp", "shm"`, `"shm", "iwarp"`, []string{"provider"}},
 		{"encryption = \"required\"\ninsecure-network = true", "", []string{"encryption", "insecure-network"}},
-		{`"/etc/lwio/keytab"`, `"other"`, []string{"keytab"}},
+		{`"/etc/lwio/keytab"`, `"/other"`, []string{"keytab"}},
 		{"realm = \"EXAMPLE.COM\"\nrequire-kerberos = true", "", []string{"realm", "require-kerberos"}},
 		{`state = "/run/lwio"`, "", []string{"state"}},
-		{`durable-timeout = "90s"`, `durable-timeout = "91s"`, []string{"durable-timeout"}},
+		{`durable-timeout = "90s"`, `durable-timeout = "1m30s"`, nil},
 		{"orphans = 14\nsmb-memory = \"128m\"", "smb-memory = \"64m\"", []string{"orphans", "smb-memory"}},
+		{"unauthenticated = 12", "unauthenticated = 64", []string{"unauthenticated"}},
 	} {
-		next, err := Read(put(t, strings.Replace(whole, c.from, c.to, 1)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := first.Restart(&next.Flags); !slices.Equal(got, c.want) {
+		next := apply(strings.Replace(whole, c.from, c.to, 1), none)
+		next.Audit = first.Audit // the files have different directories
+		if got := Changed(&first, &next); !slices.Equal(got, c.want) {
 			t.Errorf("%q to %q: %q, want %q", c.from, c.to, got, c.want)
+		}
+	}
+	if o := apply(whole, func(string) bool { return true }); len(Changed(&defaults, &o)) != 0 {
+		t.Errorf("settings that the command line has: %q", Changed(&defaults, &o))
+	}
+}
+
+// Each setting has a description, keeps its bounds, and keeps its default.
+func TestSettingsKeepTheirBounds(t *testing.T) {
+	defaults := Defaults(nil)
+	for _, s := range Settings() {
+		if s.Help == "" || s.Type() == "" {
+			t.Errorf("%s has no description", s.Key)
+		}
+		o := defaults
+		v, ok := s.value(&o).(amount)
+		if !ok {
+			continue
+		}
+		if err := s.Set(&o, v.String()); err != nil {
+			t.Errorf("%s does not take its default %s: %v", s.Key, v.String(), err)
+		}
+		set := func(n int64) error { return s.Set(&o, v.format(n)) }
+		if s.Type() != "size" {
+			if err := set(s.Min - 1); err == nil && s.Min != 1 {
+				t.Errorf("%s takes %s", s.Key, v.format(s.Min-1))
+			}
+		} else if s.Min > 0 && (set(s.Min-1) == nil || set(s.Min) != nil) {
+			t.Errorf("%s does not keep its least value %s", s.Key, v.format(s.Min))
+		}
+		if s.Max > 0 && (set(s.Max+1) == nil || set(s.Max) != nil) {
+			t.Errorf("%s does not keep its highest value %s", s.Key, v.format(s.Max))
 		}
 	}
 }
