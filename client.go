@@ -124,8 +124,9 @@ func (c *Client) ReadFile(ctx context.Context, name string) ([]byte, error) {
 
 // WriteFile makes data the content of a file, which it creates or replaces: at each time the name has all of
 // the old content, or all of the new, and after an error that is not ErrUncertain it has the old. It does not
-// wait for stable storage. Up to 64 KiB take three round trips, over SMB, unless Config.RequireRDMA is set.
-// data is not used after the return.
+// wait for stable storage. Up to 64 KiB take one round trip, three with the SMB server of another project, unless
+// Config.RequireRDMA is set. After a loss of the connection the file is written again. data is not used after the
+// return.
 //
 // Errors: as CreatePending, [File.WriteAtContext] and [PendingFile.Commit].
 func (c *Client) WriteFile(ctx context.Context, name string, data []byte) error {

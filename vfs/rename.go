@@ -19,7 +19,15 @@ import (
 // delay the close of the file, of the target, or of a file below the directory.
 //
 // Source: [MS-FSCC 2.4.37] [MS-FSA 2.1.5.15.11]
-func (o *Open) Rename(newPath string, replace bool) error {
+func (o *Open) Rename(newPath string, replace bool) error { return o.rename(newPath, replace, false) }
+
+// Publish is Rename for a file whose delete is pending by SetDeleteOnClose: the rename cancels the delete. After an
+// error the delete is pending as before. A file without a pending delete is renamed.
+//
+// Errors: as Rename.
+func (o *Open) Publish(newPath string, replace bool) error { return o.rename(newPath, replace, true) }
+
+func (o *Open) rename(newPath string, replace, publish bool) error {
 	return o.use("rename", func() error {
 		to, wantDir, err := parsePath(newPath)
 		switch {
@@ -32,7 +40,7 @@ func (o *Open) Rename(newPath string, replace bool) error {
 		case wantDir && !o.IsDir():
 			return because(ntstatus.ObjectNameInvalid, "a file's name ends in a slash")
 		}
-		r := renaming{open: o, table: &o.fs.table, to: to, replace: replace}
+		r := renaming{open: o, table: &o.fs.table, to: to, replace: replace, publish: publish}
 		err = r.lockedRun()
 		r.notices.send()
 		return err
@@ -46,6 +54,7 @@ type renaming struct {
 	table    *table
 	from, to string
 	replace  bool
+	publish  bool // the rename cancels a delete of the file
 	notices  leaseNotices
 }
 
@@ -60,6 +69,9 @@ func (r *renaming) lockedRun() error {
 
 func (r *renaming) run() error {
 	if r.to == r.from {
+		if r.publish {
+			r.table.clearDeletion(r.open)
+		}
 		return nil
 	}
 	var err error
@@ -89,6 +101,9 @@ func (r *renaming) run() error {
 			return because(ntstatus.ObjectPathNotFound, err.Error())
 		}
 		return err
+	}
+	if r.publish {
+		r.table.clearDeletion(r.open)
 	}
 	r.follow()
 	r.report(replaces)
@@ -126,7 +141,7 @@ func (r *renaming) mayMove() error {
 	switch {
 	case r.from == "":
 		return because(ntstatus.AccessDenied, "root of the share")
-	case o.entry.node.deletion != nil:
+	case o.entry.node.deletion != nil && !(r.publish && o.entry.node.deletion.of(o)):
 		return because(ntstatus.AccessDenied, "delete is pending")
 	case below:
 		return ntstatus.DeletePending

@@ -108,6 +108,51 @@ func TestDeleteFollowsRename(t *testing.T) {
 	wantStatus(t, "rename with a pending delete", o.Rename("new", false), ntstatus.AccessDenied)
 }
 
+// Publish cancels the pending delete of the file that it renames. After a refusal the file is deleted.
+func TestPublishCancelsDelete(t *testing.T) {
+	for name, c := range map[string]struct {
+		to   string
+		want ntstatus.Status
+	}{
+		"new name":   {"new", ntstatus.Success},
+		"other file": {"old", ntstatus.Success},
+		"own name":   {"file", ntstatus.Success},
+		"open file":  {"busy", ntstatus.AccessDenied},
+		"nowhere":    {"no/new", ntstatus.ObjectPathNotFound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.put("file", "old", "busy")
+			busy, o := s.mustOpen("busy"), s.mustOpen("file")
+			wantStatus(t, "delete", o.SetDeleteOnClose(true), ntstatus.Success)
+			wantStatus(t, "publish", o.Publish(c.to, true), c.want)
+			if done := c.want == ntstatus.Success; o.Deleting() == done {
+				t.Errorf("pending delete: %v", o.Deleting())
+			}
+			closed(t, o, busy)
+			if done := c.want == ntstatus.Success; s.exists(c.to) != (done || c.to == "busy") || s.exists("file") != (c.to == "file") {
+				t.Error("a file is left, or missing")
+			}
+		})
+	}
+}
+
+// The delete of another link of the file is not cancelled, and refuses the rename.
+func TestPublishLeavesDeleteOfOtherLink(t *testing.T) {
+	s := newSite(t)
+	s.put("a")
+	if err := os.Link(s.host("a"), s.host("b")); err != nil {
+		skip.Test(t, "file system without hard links", err)
+	}
+	a, b := s.mustOpen("a"), s.mustOpen("b")
+	wantStatus(t, "delete", a.SetDeleteOnClose(true), ntstatus.Success)
+	wantStatus(t, "publish", b.Publish("c", false), ntstatus.AccessDenied)
+	closed(t, a, b)
+	if s.exists("a") || !s.exists("b") {
+		t.Error("another link is deleted")
+	}
+}
+
 // A hard link keeps its name when another link of the file is renamed.
 func TestRenameKeepsOtherLinks(t *testing.T) {
 	s := newSite(t)

@@ -96,6 +96,8 @@ type fakeSession struct {
 	keeping  error          // of files that shall not be deleted any more
 	onWrite  func(p []byte) // is called before each write over SMB; or nil
 	misnamed error          // of listings; or nil
+	// writeWhole serves WriteWhole; nil: the server cannot do that.
+	writeWhole func(file smbshare.WholeFile) error
 
 	mu           sync.Mutex
 	hidden       []wire.AddressBlock // offers that are away
@@ -149,6 +151,14 @@ func (s *fakeSession) ReadHead(ctx context.Context, name string, p []byte) (n in
 		return err
 	})
 	return n, e, err
+}
+
+func (s *fakeSession) WriteWhole(_ context.Context, file smbshare.WholeFile, temporary func() string) (bool, error) {
+	if s.writeWhole == nil {
+		return false, nil
+	}
+	file.Temporary = temporary()
+	return true, s.writeWhole(file)
 }
 
 func (s *fakeSession) MaxSmall() int { return 64 << 10 }

@@ -60,7 +60,7 @@ func (c *Client) pendingFile(ctx context.Context, final string, whole bool, data
 	}
 	req.Access |= smbshare.AccessDelete
 	req.DeletePending, req.Data, req.ResumeKey = true, data, !whole
-	f, err := c.OpenEntry(ctx, path.Join(path.Dir(final), ".lwio-"+rand.Text()+".part"), req)
+	f, err := c.OpenEntry(ctx, temporary(final), req)
 	if err != nil {
 		return nil, err
 	}
@@ -68,6 +68,11 @@ func (c *Client) pendingFile(ctx context.Context, final string, whole bool, data
 		c.overSMB.Wrote(len(data))
 	}
 	return &PendingFile{File: f, final: final}, nil
+}
+
+// temporary returns a name beside final that no file has.
+func temporary(final string) string {
+	return path.Join(path.Dir(final), ".lwio-"+rand.Text()+".part")
 }
 
 // Name returns the name that Commit gives to the file.

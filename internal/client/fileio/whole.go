@@ -99,7 +99,8 @@ func (f *File) readAll(ctx context.Context) ([]byte, error) {
 }
 
 // WriteFile gives a file new content: until it returns, the name stands for the old content or the new. Small
-// content goes over SMB with the creation of the file, unless Config.RequireRDMA is set.
+// content goes over SMB, in one round trip if the server can do that, else with the creation of the file, unless
+// Config.RequireRDMA is set.
 func (c *Client) WriteFile(ctx context.Context, name string, data []byte) error {
 	return base.Wrap("write", name, c.writeFile(ctx, name, data))
 }
@@ -115,11 +116,38 @@ func (c *Client) writeFile(ctx context.Context, name string, data []byte) error 
 	case final == "":
 		return ntstatus.FileIsADirectory
 	}
+	done, err := c.writeWhole(ctx, final, data)
+	if done {
+		return err
+	}
 	p, err := c.pendingFile(ctx, final, true, data)
 	if err != nil {
 		return err
 	}
 	return c.commit(ctx, p)
+}
+
+// writeWhole is WriteFile in one round trip. It reports false if the server cannot do that.
+func (c *Client) writeWhole(ctx context.Context, final string, data []byte) (done bool, err error) {
+	err = c.change(ctx, final, func(ctx context.Context, final string) (err error) {
+		done, err = c.sess.WriteWhole(ctx, smbshare.WholeFile{Name: final, Data: data}, func() string { return temporary(final) })
+		return c.refusedName(ctx, final, err)
+	})
+	if done && err == nil {
+		c.overSMB.Wrote(len(data))
+	}
+	return done || err != nil, err
+}
+
+// refusedName returns the error of a file that cannot get its name, in the words of package os.
+func (c *Client) refusedName(ctx context.Context, final string, err error) error {
+	if !smbclient.Refused(err) || base.IsUncertain(err) {
+		return err
+	}
+	if e, failed := c.sess.Stat(ctx, final); failed == nil && e.IsDir() {
+		return ntstatus.FileIsADirectory
+	}
+	return err
 }
 
 // writePending is WriteFile for large content.
@@ -150,9 +178,7 @@ func (c *Client) commit(ctx context.Context, p *PendingFile) error {
 	if err == nil {
 		return nil
 	}
-	if e, failed := c.sess.Stat(ctx, p.final); smbclient.Refused(err) && failed == nil && e.IsDir() {
-		err = ntstatus.FileIsADirectory
-	}
+	err = c.refusedName(ctx, p.final, err)
 	_ = p.Close() // as above
 	return err
 }

@@ -103,3 +103,33 @@ func TestRefusedWriteFileLeavesOldFile(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A small file is written with one call of the session, if the server can do that. Its refusal is the error.
+func TestWriteFileWritesSmallFilesWhole(t *testing.T) {
+	share := newFakeShare()
+	c, sess := overSMB(t, share)
+	if err := sess.Mkdir(t.Context(), "d"); err != nil {
+		t.Fatal(err)
+	}
+	var got []smbshare.WholeFile
+	for name, test := range map[string]struct{ refusal, err error }{
+		"f": {nil, nil}, "g": {ntstatus.DiskFull, syscall.ENOSPC}, "d": {ntstatus.AccessDenied, syscall.EISDIR}, "h": {ntstatus.AccessDenied, fs.ErrPermission},
+	} {
+		got = nil
+		sess.writeWhole = func(file smbshare.WholeFile) error { got = append(got, file); return test.refusal }
+		if err := c.WriteFile(t.Context(), name, []byte("new")); !errors.Is(err, test.err) || base.IsUncertain(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if len(got) != 1 || got[0].Name != name || string(got[0].Data) != "new" || got[0].Temporary == name {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if n := c.overSMB.Snapshot(); n.WrittenBytes != 3 || n.Writes != 1 {
+		t.Errorf("%+v", n)
+	}
+	large := make([]byte, sess.MaxSmall()+1)
+	got = nil
+	if err := c.WriteFile(t.Context(), "f", large); err != nil || got != nil || len(share.files["f"].content()) != len(large) {
+		t.Errorf("%v, %+v", err, got)
+	}
+}

@@ -254,6 +254,24 @@ func (s *session) ReadHead(ctx context.Context, name string, p []byte) (n int, e
 	return n, e, err
 }
 
+func (s *session) WriteWhole(ctx context.Context, file WholeFile, temporary func() string) (can bool, err error) {
+	sent := false // once, and the response was lost
+	write := func(l *link) (err error) {
+		if can, err = l.tree.WritesWhole(ctx); err != nil || !can {
+			return err
+		}
+		file.Temporary = temporary()
+		err = l.tree.WriteWhole(ctx, file)
+		sent = sent || lost(l, err) && !Unsent(err)
+		return err
+	}
+	err = changed(available(ctx, func() error { return s.try(ctx, true, write) }))
+	if sent && err != nil {
+		err = base.Uncertain(err) // the lost response may have been one of success
+	}
+	return can || err != nil, err
+}
+
 func (s *session) Space(ctx context.Context) (sp Space, err error) {
 	ask := func(l *link) (err error) {
 		sp, err = l.tree.Space(ctx)

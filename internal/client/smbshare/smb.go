@@ -28,7 +28,10 @@ type Session interface {
 	// ReadHead reads the first bytes of a file into p, at most MaxSmall. It returns how many there are,
 	// and the file as the open found it.
 	ReadHead(ctx context.Context, name string, p []byte) (int, Entry, error)
-	// MaxSmall is the most bytes that ReadHead and OpenRequest.Data transfer.
+	// WriteWhole writes a file, and gives it its name in place of another file, in one round trip. It reports false for
+	// a server that cannot do that. After a loss it writes again, under another temporary name.
+	WriteWhole(ctx context.Context, file WholeFile, temporary func() string) (bool, error)
+	// MaxSmall is the most bytes that ReadHead, WriteWhole and OpenRequest.Data transfer.
 	MaxSmall() int
 	// Space describes the file system of the share.
 	Space(ctx context.Context) (Space, error)
@@ -62,6 +65,9 @@ type Entry = smbclient.FileInfo
 
 // Basic are times and attributes to set.
 type Basic = smbclient.Basic
+
+// WholeFile is a file that Session.WriteWhole writes.
+type WholeFile = smbclient.WholeFile
 
 // Writability are the attributes of a file that is writable, or not.
 func Writability(writable bool) Basic {

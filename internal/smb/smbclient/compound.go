@@ -66,7 +66,7 @@ func (t *Tree) createStep(q *CreateRequest, w *smbwire.CreateRequest, f *File) s
 				return fmt.Errorf("%w: %w", ErrProtocol, err)
 			}
 			f.id, f.info = resp.FileID, createdInfo(path.Base(q.Name), &resp)
-			f.granted = granted(resp.Contexts)
+			f.granted, f.whole = granted(resp.Contexts), hasWhole(resp.Contexts)
 			return nil
 		},
 	}

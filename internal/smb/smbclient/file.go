@@ -21,6 +21,7 @@ type File struct {
 	closed atomic.Bool
 	// granted is the time for which a persistent open is kept without a connection; 0 for others.
 	granted time.Duration
+	whole   bool // the server executes the message of the open up to its first failure
 
 	unsettled unsettled
 

@@ -21,12 +21,17 @@ type Basic struct {
 //
 // Source: [MS-SMB2 3.2.4.10], [MS-FSCC 2.4.7]
 func (t *Tree) SetBasic(ctx context.Context, name string, b Basic) error {
+	_, err := t.openAndClose(ctx, &CreateRequest{
+		Name: name, Access: accessWriteAttributes | accessReadAttributes | accessSynchronize, Share: shareAll, Disposition: dispositionOpen,
+	}, b.change())
+	return timely(err)
+}
+
+// change is the change that sets b.
+func (b *Basic) change() setInfo {
 	info := smbwire.BasicInfo{
 		FileTimes:      smbwire.FileTimes{LastAccessTime: smbwire.FiletimeOf(b.Accessed), LastWriteTime: smbwire.FiletimeOf(b.Modified)},
 		FileAttributes: b.Attributes,
 	}
-	_, err := t.openAndClose(ctx, &CreateRequest{
-		Name: name, Access: accessWriteAttributes | accessReadAttributes | accessSynchronize, Share: shareAll, Disposition: dispositionOpen,
-	}, setInfo{smbwire.ClassBasic, info.AppendTo(nil)})
-	return timely(err)
+	return setInfo{smbwire.ClassBasic, info.AppendTo(nil)}
 }

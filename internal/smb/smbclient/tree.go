@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync/atomic"
 
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
@@ -18,6 +19,7 @@ type Tree struct {
 	id         uint32
 	pipe       bool
 	persistent bool
+	whole      atomic.Int32 // whether the server writes whole files; 0 before it is asked
 }
 
 // Persistent reports whether the share grants opens that outlive their connection.
@@ -238,7 +240,14 @@ func (t *Tree) openAndClose(ctx context.Context, q *CreateRequest, change ...set
 		steps = append(steps, t.setStep(smbwire.RelatedFileID, s))
 	}
 	steps = append(steps, t.closeStep(smbwire.RelatedFileID))
-	err = t.s.conn.renewing(ctx, func() (*pending, error) {
+	return f.info, t.changeAll(ctx, steps)
+}
+
+// changeAll sends a change in one message, whose last step closes the file.
+//
+// Errors: ErrUnknownOutcome with the cause if no response says whether the change is done.
+func (t *Tree) changeAll(ctx context.Context, steps []step) error {
+	return t.s.conn.renewing(ctx, func() (*pending, error) {
 		first, failed, err := t.s.conn.exchangeAll(ctx, steps)
 		unclosed := failed == len(steps)-1
 		if first != nil && err != nil && !Unsent(err) && (unclosed || !Refused(err)) {
@@ -246,7 +255,6 @@ func (t *Tree) openAndClose(ctx context.Context, q *CreateRequest, change ...set
 		}
 		return first, err
 	})
-	return f.info, err
 }
 
 // MaxSmall returns the most bytes that ReadHead and CreateRequest.Data transfer, at most 64 KiB.
@@ -330,6 +338,7 @@ func spaceOf(i *smbwire.FSFullSizeInfo) (Space, error) {
 // Source: [MS-SMB2 2.2.13], [MS-SMB2 2.2.13.1.1]
 const (
 	accessReadData        = 0x00000001
+	accessWriteData       = 0x00000002
 	accessReadAttributes  = 0x00000080
 	accessWriteAttributes = 0x00000100
 	accessDelete          = 0x00010000

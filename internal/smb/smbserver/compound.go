@@ -19,6 +19,9 @@ type compound struct {
 	haveFile  bool
 	failed    ntstatus.Status // of the request that should have opened the file
 	lost      bool            // the last request had no session or no tree connect
+
+	whole   bool            // a failed request ends the execution, but for CLOSE
+	stopped ntstatus.Status // of the failed request
 }
 
 // enter adds a request to the compound. A related request gets the session and tree connect
@@ -55,6 +58,18 @@ func (c *compound) note(st ntstatus.Status) {
 	if st.Failed() && !c.haveFile && c.failed == ntstatus.Success {
 		c.failed = st
 	}
+	if st.Failed() && c.whole && c.stopped == ntstatus.Success {
+		c.stopped = st
+	}
+}
+
+// stops returns the status of an earlier request whose failure ends the execution of a request with that command.
+// CLOSE is executed all the same.
+func (c *compound) stops(command smbwire.Command) ntstatus.Status {
+	if command == smbwire.CommandClose {
+		return ntstatus.Success
+	}
+	return c.stopped
 }
 
 // message is one received message: a single request, or a compound of several.

@@ -66,6 +66,12 @@ func handleCreate(r *request, q smbwire.CreateRequest) ntstatus.Status {
 // directory is never one.
 func createFile(r *request, path string, q *smbwire.CreateRequest, d *durable) ntstatus.Status {
 	t, id := r.conn.srv.lineages, r.conn.srv.openIDs.Add(1)
+	whole := d == nil && asksWhole(q)
+	if whole {
+		if st := refuseWhole(q); st != ntstatus.Success {
+			return st
+		}
+	}
 	req := vfs.OpenRequest{
 		Share: r.tree.share.Name, Path: path,
 		Access: vfs.Access(q.DesiredAccess), ShareMode: vfs.ShareMode(q.ShareAccess),
@@ -96,15 +102,20 @@ func createFile(r *request, path string, q *smbwire.CreateRequest, d *durable) n
 	if err == nil {
 		o := &open{tree: r.tree, file: file, persistent: id, lease: lease}
 		lease.made(o)
+		if whole {
+			err = beginWhole(r, o, action)
+		}
 		if !d.remembers(file) || !t.grant(d, r.session, o, action) {
 			t.kept.noteClose(file)
 		}
-		st := r.session.handles.add(o, o.persistent)
-		if st == ntstatus.Success {
-			fileCreated(r, o, uint32(action), &info, q)
-			return ntstatus.Success
+		if err == nil {
+			st := r.session.handles.add(o, o.persistent)
+			if st == ntstatus.Success {
+				fileCreated(r, o, uint32(action), &info, q)
+				return ntstatus.Success
+			}
+			err = st
 		}
-		err = st
 	}
 	_ = file.Close() // the first error is the one to report
 	return statusOf(err)
@@ -161,6 +172,10 @@ func fileCreated(r *request, o *open, action uint32, info *vfs.FileInfo, q *smbw
 		case smbwire.CreateContextQueryOnDiskID:
 			d := smbwire.OnDiskID{FileID: info.ID, VolumeID: info.Device}
 			resp.Contexts = append(resp.Contexts, smbwire.CreateContext{Name: x.Name, Data: d.AppendTo(nil)})
+		case smbwire.CreateContextWhole:
+			if r.compound.whole {
+				resp.Contexts = append(resp.Contexts, smbwire.CreateContext{Name: x.Name})
+			}
 		case smbwire.CreateContextDurable:
 			if d := o.durable; d != nil && d.first && d.lasting {
 				resp.Contexts = append(resp.Contexts, smbwire.CreateContext{Name: x.Name, Data: make([]byte, 8)})

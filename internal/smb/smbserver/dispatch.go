@@ -68,6 +68,9 @@ func (r *request) serve() ntstatus.Status {
 	}
 	cmd := commandOf(r.hdr.Command)
 	st := r.authorize(cmd)
+	if st == ntstatus.Success {
+		st = r.compound.stops(r.hdr.Command)
+	}
 	if r.session != nil && r.session.valid() {
 		r.resp.user = r.session.user
 	}

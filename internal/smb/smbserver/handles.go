@@ -37,6 +37,8 @@ type open struct {
 	durable    *durable   // nil if the open ends with the connection
 	lease      *openLease // nil if its CREATE asked for none
 	pipe       *pipe
+	// unpublished says that a rename cancels the pending delete of the file, of a CREATE of a whole file.
+	unpublished bool
 
 	search   search        // of a directory
 	watch    watch         // of a directory

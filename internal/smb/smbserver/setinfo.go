@@ -58,7 +58,7 @@ func setFile(k *keptFiles, o *open, class smbwire.FileClass, data []byte) error 
 	case smbwire.ClassBasic:
 		err = setBasic(f, data)
 	case smbwire.ClassRename, smbwire.ClassRenameEx:
-		err = rename(k, f, class, data)
+		err = rename(k, o, class, data)
 	case smbwire.ClassDisposition:
 		var i smbwire.DispositionInfo
 		if i, err = smbwire.DecodeDispositionInfo(data); err == nil {
@@ -130,7 +130,7 @@ func setBasic(f *vfs.Open, data []byte) error {
 // rename moves a file within its share.
 //
 // Source: [MS-FSCC 2.4.42.2], [MS-FSCC 2.4.43]
-func rename(k *keptFiles, f *vfs.Open, class smbwire.FileClass, data []byte) error {
+func rename(k *keptFiles, o *open, class smbwire.FileClass, data []byte) error {
 	i, err := smbwire.DecodeRenameInfo(data)
 	if err != nil {
 		return err
@@ -154,7 +154,10 @@ func rename(k *keptFiles, f *vfs.Open, class smbwire.FileClass, data []byte) err
 	case !ok || path == "":
 		return ntstatus.ObjectNameInvalid
 	}
-	return k.rename(f, path, replace)
+	if o.unpublished { // no record of a durable open names the file
+		return o.file.Publish(path, replace)
+	}
+	return k.rename(o.file, path, replace)
 }
 
 // setDisposition sets or clears the deletion of a file on close, in the newer form.

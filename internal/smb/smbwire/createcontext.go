@@ -13,7 +13,10 @@ const (
 	CreateContextExtendedAttribute = "ExtA"
 	CreateContextTimewarp          = "TWrp"
 	CreateContextLease             = "RqLs"
-	CreateContextAppInstance       = "\x45\xBC\xA6\x6A\xEF\xA7\xF7\x4A\x90\x08\xFA\x46\x2E\x14\x4D\x74"
+	// CreateContextWhole begins a message that is executed up to its first failure. It belongs to this
+	// implementation: docs/protocol.md, Whole files.
+	CreateContextWhole       = "\x9B\x1E\x5D\x0C\x43\xF7\x4E\x28\xA6\x30\xD2\x85\x7C\x19\xE4\x6A"
+	CreateContextAppInstance = "\x45\xBC\xA6\x6A\xEF\xA7\xF7\x4A\x90\x08\xFA\x46\x2E\x14\x4D\x74"
 )
 
 const createContextFixed = 16
