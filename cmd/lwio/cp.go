@@ -287,12 +287,12 @@ func (j *copyJob) transferOptions(trees ...tree) transferOptions {
 // more in one round trip, which tells whether the file has grown.
 const smallSize = 64<<10 - 1
 
-// small copies one file of a directory, whose listing says that it is small. It reports false if the file is not
-// small any more.
-func (j *copyJob) small(ctx context.Context, src tree, from string, dst tree, to string) (n int64, done bool, err error) {
+// small copies one file of a directory, of at most smallSize bytes by its listing. It reports false if the file has
+// grown.
+func (j *copyJob) small(ctx context.Context, src tree, from string, dst tree, to string, listed int64) (n int64, done bool, err error) {
 	b := chunks.Get().(*[]byte)
 	defer chunks.Put(b)
-	p := (*b)[:smallSize+1]
+	p := (*b)[:listed+1] // a larger one has grown
 	size, done, err := src.ReadSmall(ctx, from, p)
 	if err != nil || !done {
 		return 0, done, err

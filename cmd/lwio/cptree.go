@@ -157,7 +157,7 @@ func (t *treeCopy) fileKept(ctx context.Context, job fileJob) (int64, error) {
 func (t *treeCopy) file(ctx context.Context, job fileJob) (int64, error) {
 	whole := !t.opts.verify && !t.opts.resume && !(t.opts.archive && job.sparse)
 	if whole && job.size > 0 && job.size <= smallSize {
-		if n, done, err := t.small(ctx, t.src, job.from, t.dst, job.to); err != nil || done {
+		if n, done, err := t.small(ctx, t.src, job.from, t.dst, job.to, job.size); err != nil || done {
 			return n, err
 		}
 	}

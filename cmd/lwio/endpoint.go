@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -64,6 +63,14 @@ type pendingFile interface {
 	Abort(why error) error
 }
 
+// newFileMode is the mode of new files, before the umask.
+const newFileMode fs.FileMode = 0o666
+
+var (
+	errNotRegular = errors.New("not a regular file")
+	errInTheWay   = errors.New("something that is not a file is in the way")
+)
+
 // localTree is the local file system.
 type localTree struct{}
 
@@ -84,7 +91,7 @@ func (localTree) Open(_ context.Context, name string) (fileSource, error) {
 		return nil, err
 	}
 	if !fi.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "open", Path: name, Err: errors.New("not a regular file")}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errNotRegular}
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -97,31 +104,6 @@ func (localTree) Open(_ context.Context, name string) (fileSource, error) {
 		}
 	}
 	return &localSource{f, size, isSparse(fi)}, nil
-}
-
-// ReadSmall reads a regular file, as Open does.
-func (t localTree) ReadSmall(ctx context.Context, name string, p []byte) (n int, whole bool, err error) {
-	src, err := t.Open(ctx, name)
-	if err != nil {
-		return 0, false, err
-	}
-	defer func() { _ = src.Close(err) }() // it was only read
-	if n, err = src.ReadChunk(ctx, p, 0); errors.Is(err, io.EOF) {
-		return n, true, nil
-	}
-	return n, false, err
-}
-
-// WriteSmall writes a temporary file and renames it.
-func (t localTree) WriteSmall(ctx context.Context, name string, data []byte) error {
-	out, err := t.Create(ctx, name)
-	if err != nil {
-		return err
-	}
-	if err = out.WriteChunk(ctx, data, 0); err == nil {
-		err = out.Commit(ctx)
-	}
-	return errors.Join(err, out.Abort(err))
 }
 
 // localSource is a local file.
@@ -142,7 +124,7 @@ func (s *localSource) ReadChunk(_ context.Context, p []byte, off int64) (int, er
 // Create makes a temporary file beside the final name.
 func (localTree) Create(_ context.Context, name string) (pendingFile, error) {
 	if fi, err := os.Stat(name); err == nil && !fi.Mode().IsRegular() {
-		return nil, &fs.PathError{Op: "create", Path: name, Err: errors.New("something that is not a file is in the way")}
+		return nil, &fs.PathError{Op: "create", Path: name, Err: errInTheWay}
 	}
 	f, err := os.CreateTemp(filepath.Dir(name), ".lwio-*.part")
 	if err != nil {
@@ -186,7 +168,7 @@ func (p *localPending) Source(size int64) source { return &localSource{f: p.f, s
 // Commit renames the file, with the mode of the file that it replaces, or of a newly
 // created file.
 func (p *localPending) Commit(context.Context) error {
-	mode := fs.FileMode(0o666) &^ umask()
+	mode := newFileMode &^ umask()
 	if fi, err := os.Stat(p.name); err == nil {
 		mode = fi.Mode().Perm()
 	}
