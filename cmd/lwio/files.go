@@ -41,11 +41,14 @@ func writeJSON(w io.Writer, v any) error {
 }
 
 func (a *app) lsCommand() *cobra.Command {
-	var long, asJSON bool
+	var long, asJSON, recursive bool
 	cmd := &cobra.Command{
-		Use: "ls URL ...", Short: "List directories", Args: minArgs("one URL or more"),
+		Use: "ls [-lR] URL ...", Short: "List directories", Args: minArgs("one URL or more"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.eachURL(cmd.Context(), args, func(ctx context.Context, c *lwio.Client, t *lwio.Target) error {
+				if recursive {
+					return a.listAll(ctx, remoteTree{c, t}, long, asJSON)
+				}
 				infos, err := list(ctx, c, t.Path)
 				if infos == nil {
 					return err
@@ -58,6 +61,7 @@ func (a *app) lsCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&long, "long", "l", false, "show mode, size and time")
+	cmd.Flags().BoolVarP(&recursive, "recursive", "R", false, "list directories below too; a directory that cannot be listed is an error, and the others are listed")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return a.clientFlags(cmd)
 }

@@ -221,23 +221,45 @@ func (c *Client) change(ctx context.Context, name string, do func(ctx context.Co
 
 // ReadDir lists a directory, sorted by name. With an error it returns the entries that it could read.
 func (c *Client) ReadDir(ctx context.Context, name string) ([]fs.DirEntry, error) {
+	var list []fs.DirEntry
+	small := false
+	_, err := c.named(ctx, name, func(ctx context.Context, clean string) (err error) {
+		var entries []smbshare.Entry
+		entries, small, err = c.sess.ListSmall(ctx, clean)
+		list = sorted(entries)
+		return err
+	})
+	if small || err != nil {
+		return list, base.Wrap("readdir", name, err)
+	}
+	list, err = c.listOpened(ctx, name)
+	return list, base.Wrap("readdir", name, err)
+}
+
+// listOpened is ReadDir by an open, an enumeration and a close.
+func (c *Client) listOpened(ctx context.Context, name string) ([]fs.DirEntry, error) {
 	ctx, cancel := c.Cfg.Bounded(ctx)
 	defer cancel()
 	h, _, err := c.handle(ctx, name, smbshare.OpenRequest{Access: smbshare.AccessRead, Share: smbshare.ShareAll, Disposition: smbshare.DispositionOpen, Options: smbshare.OptionDirectory})
 	if err != nil {
-		return nil, base.Wrap("readdir", name, err)
+		return nil, err
 	}
 	list, err := listing(ctx, h)
 	if e := closeHandle(ctx, &c.Cfg, h); err == nil {
 		err = e
 	}
-	return list, base.Wrap("readdir", name, err)
+	return list, err
 }
 
 // listing returns the entries of an open directory, sorted by name. With an error it returns the
 // entries that it could read.
 func listing(ctx context.Context, h smbshare.Handle) ([]fs.DirEntry, error) {
 	entries, err := h.Entries(ctx)
+	return sorted(entries), err
+}
+
+// sorted returns entries with names of one element, by name.
+func sorted(entries []smbshare.Entry) []fs.DirEntry {
 	list := make([]fs.DirEntry, 0, len(entries))
 	for _, e := range entries {
 		if smbwire.IsElement(e.Name) {
@@ -245,7 +267,7 @@ func listing(ctx context.Context, h smbshare.Handle) ([]fs.DirEntry, error) {
 		}
 	}
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
-	return list, err
+	return list
 }
 
 // closeHandle closes h even if ctx has ended, so that nothing stays open at the

@@ -161,6 +161,10 @@ func (s *fakeSession) WriteWhole(_ context.Context, file smbshare.WholeFile, tem
 	return true, s.writeWhole(file)
 }
 
+func (s *fakeSession) ListSmall(context.Context, string) ([]smbshare.Entry, bool, error) {
+	return nil, false, s.Err()
+}
+
 func (s *fakeSession) MaxSmall() int { return 64 << 10 }
 
 func (s *fakeSession) OpenPipe(context.Context, string) (handshake.Pipe, error) {

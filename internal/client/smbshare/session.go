@@ -272,6 +272,18 @@ func (s *session) WriteWhole(ctx context.Context, file WholeFile, temporary func
 	return can || err != nil, err
 }
 
+func (s *session) ListSmall(ctx context.Context, name string) (list []Entry, small bool, err error) {
+	read := func(l *link) error {
+		entries, ok, err := l.tree.ListSmall(ctx, name)
+		if small = ok; ok {
+			list, err = listed(entries, s.cfg.MaxListing)
+		}
+		return err
+	}
+	err = available(ctx, func() error { return s.try(ctx, true, read) })
+	return list, small, err
+}
+
 func (s *session) Space(ctx context.Context) (sp Space, err error) {
 	ask := func(l *link) (err error) {
 		sp, err = l.tree.Space(ctx)

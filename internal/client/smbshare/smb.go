@@ -31,6 +31,8 @@ type Session interface {
 	// WriteWhole writes a file, and gives it its name in place of another file, in one round trip. It reports false for
 	// a server that cannot do that. After a loss it writes again, under another temporary name.
 	WriteWhole(ctx context.Context, file WholeFile, temporary func() string) (bool, error)
+	// ListSmall lists a small directory in one round trip, as Handle.Entries. It reports false for one that is not small.
+	ListSmall(ctx context.Context, name string) (list []Entry, small bool, err error)
 	// MaxSmall is the most bytes that ReadHead, WriteWhole and OpenRequest.Data transfer.
 	MaxSmall() int
 	// Space describes the file system of the share.
