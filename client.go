@@ -126,11 +126,19 @@ func (c *Client) ReadFile(ctx context.Context, name string) ([]byte, error) {
 // the old content, or all of the new, and after an error that is not ErrUncertain it has the old. It does not
 // wait for stable storage. Up to 64 KiB take one round trip, three with the SMB server of another project, unless
 // Config.RequireRDMA is set. After a loss of the connection the file is written again. data is not used after the
-// return.
+// return. A file that is read-only is replaced too, as POSIX has it.
 //
 // Errors: as CreatePending, [File.WriteAtContext] and [PendingFile.Commit].
 func (c *Client) WriteFile(ctx context.Context, name string, data []byte) error {
-	return c.c.WriteFile(ctx, name, data)
+	return c.WriteFileWith(ctx, name, data, Attributes{})
+}
+
+// WriteFileWith is WriteFile for a file with times, or read-only. They take no further round trip if WriteFile takes
+// one. Otherwise they are set after the content, and ErrUncertain with the cause says that only they are missing.
+//
+// Errors: as WriteFile.
+func (c *Client) WriteFileWith(ctx context.Context, name string, data []byte, a Attributes) error {
+	return c.c.WriteFile(ctx, name, data, a.basic())
 }
 
 // Stat describes a file or directory. The Sys method of the result returns an *SMBInfo.

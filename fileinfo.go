@@ -29,6 +29,24 @@ type SMBInfo struct {
 //   - BlockSize, the unit of allocation.
 type Space = smbshare.Space
 
+// Attributes are the properties of a file that [Client.WriteFileWith] gives it.
+type Attributes struct {
+	// Accessed and Modified are the times of the last access and the last write, in units of 100 ns; a finer part is
+	// cut off. The server sets a time that is zero.
+	Accessed, Modified time.Time
+	// ReadOnly takes away the permission to write to the file.
+	ReadOnly bool
+}
+
+// basic returns the attributes that are set.
+func (a Attributes) basic() smbshare.Basic {
+	b := smbshare.Basic{Accessed: a.Accessed, Modified: a.Modified}
+	if a.ReadOnly {
+		b.Attributes = smbshare.Writability(false).Attributes
+	}
+	return b
+}
+
 // fileInfo is an fs.FileInfo and fs.DirEntry with an *SMBInfo.
 type fileInfo struct{ *smbshare.FileInfo }
 

@@ -31,7 +31,8 @@ func (p *PendingFile) Name() string { return p.p.Name() }
 
 // Commit waits for all earlier writes, gives the file its final name, in place of an existing
 // file, and closes it. It does not wait for stable storage: call Sync before. After an error that
-// is not ErrUncertain the existing file is unchanged, and Commit may be called again.
+// is not ErrUncertain the existing file is unchanged, and Commit may be called again. A file that is read-only is
+// replaced too, as POSIX has it.
 //
 // Errors: fs.ErrPermission, also if the existing file is open, as during another Commit of the
 // same name; fs.ErrClosed after a successful Commit or after Close; ErrUncertain together with

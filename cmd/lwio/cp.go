@@ -47,7 +47,10 @@ With -a a copy has the times of its source in units of 100 ns, its holes, and it
 to write or not; other modes and owners get lost, because SMB does not carry them. From a share, files
 with several names get their links; to a share, each name becomes a file. Symbolic links, devices
 and pipes are not copied: -a names them and fails, -r skips them. Together with --resume, holes
-become zeros.`,
+become zeros.
+
+A copy replaces a file of DST that is read-only, as rsync does: the right to change the directory
+decides.`,
 		Args: exactArgs(2, "a source and a destination"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.recursive = o.recursive || o.archive
@@ -287,24 +290,24 @@ func (j *copyJob) transferOptions(trees ...tree) transferOptions {
 // more in one round trip, which tells whether the file has grown.
 const smallSize = 64<<10 - 1
 
-// small copies one file of a directory, of at most smallSize bytes by its listing. It reports false if the file has
-// grown.
-func (j *copyJob) small(ctx context.Context, src tree, from string, dst tree, to string, listed int64) (n int64, done bool, err error) {
+// small copies one file of a directory, of at most smallSize bytes by its listing, with the attributes that cp -a keeps.
+// It reports false if the file has grown.
+func (t *treeCopy) small(ctx context.Context, job fileJob) (n int64, done bool, err error) {
 	b := chunks.Get().(*[]byte)
 	defer chunks.Put(b)
-	p := (*b)[:listed+1] // a larger one has grown
-	size, done, err := src.ReadSmall(ctx, from, p)
+	p := (*b)[:job.size+1]
+	size, done, err := t.src.ReadSmall(ctx, job.from, p)
 	if err != nil || !done {
 		return 0, done, err
 	}
-	if err = dst.WriteSmall(ctx, to, p[:size]); err != nil {
+	if err = t.dst.WriteSmall(ctx, job.to, p[:size], job.kept); err != nil {
 		left := asItWas
 		if errors.Is(err, lwio.ErrUncertain) {
 			left = asItMayBe
 		}
-		return 0, true, fmt.Errorf("cp %s: %w (%s %s)", src.Describe(from), err, dst.Describe(to), left)
+		return 0, true, fmt.Errorf("cp %s: %w (%s %s)", t.src.Describe(job.from), err, t.dst.Describe(job.to), left)
 	}
-	j.bar.add(size)
+	t.bar.add(size)
 	return int64(size), true, nil
 }
 

@@ -335,3 +335,43 @@ func sameFile(t *testing.T, a, b string) bool {
 	}
 	return os.SameFile(infos[0], infos[1])
 }
+
+// A copy replaces files that are read-only, small and large ones, to a share and back. With -a the copies are read-only
+// like their sources.
+func TestCopyReplacesReadOnlyFiles(t *testing.T) {
+	s := startServer(t, t.TempDir())
+	src, back := filepath.Join(t.TempDir(), "tree"), t.TempDir()
+	files := map[string]int{"small": 100, "large": smallSize + 100}
+	for _, flag := range []string{"-r", "-a", "-a", "-r"} {
+		content := make(map[string][]byte)
+		for name, size := range files {
+			if err := os.RemoveAll(filepath.Join(src, name)); err != nil {
+				t.Fatal(err)
+			}
+			content[name] = randomBytes(size)
+			if err := os.Chmod(write(t, content[name], src, name), 0o444); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 {
+			run(t, exitOK, "cp", flag, src, s.url+"/")
+			run(t, exitOK, "cp", flag, s.url+"/tree", back)
+			for name := range files {
+				for _, dir := range []string{filepath.Join(s.dir, "tree"), filepath.Join(back, "tree")} {
+					if fi, err := os.Stat(filepath.Join(dir, name)); err != nil || flag == "-a" && fi.Mode()&0o222 != 0 {
+						t.Errorf("%s: %v, %v", flag, fi.Mode(), err)
+					}
+					wantFile(t, filepath.Join(dir, name), content[name])
+				}
+			}
+			if flag == "-r" { // the files of the share are new ones
+				for name := range files {
+					if err := os.Chmod(filepath.Join(s.dir, "tree", name), 0o444); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		wantNames(t, filepath.Join(s.dir, "tree"), "large", "small")
+	}
+}

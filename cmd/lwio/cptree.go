@@ -144,9 +144,6 @@ func kept(fi fs.FileInfo, err error) (*attributes, error) {
 // fileKept copies one file, and with -a its times and attributes.
 func (t *treeCopy) fileKept(ctx context.Context, job fileJob) (int64, error) {
 	n, err := t.file(ctx, job)
-	if err == nil && job.kept != nil {
-		err = t.keep(ctx, t.dst, job.to, *job.kept)
-	}
 	if err == nil && job.first != nil {
 		job.first.copied.Store(true)
 	}
@@ -157,11 +154,15 @@ func (t *treeCopy) fileKept(ctx context.Context, job fileJob) (int64, error) {
 func (t *treeCopy) file(ctx context.Context, job fileJob) (int64, error) {
 	whole := !t.opts.verify && !t.opts.resume && !(t.opts.archive && job.sparse)
 	if whole && job.size > 0 && job.size <= smallSize {
-		if n, done, err := t.small(ctx, t.src, job.from, t.dst, job.to, job.size); err != nil || done {
+		if n, done, err := t.small(ctx, job); err != nil || done {
 			return n, err
 		}
 	}
-	return t.copyJob.file(ctx, t.src, job.from, t.dst, job.to)
+	n, err := t.copyJob.file(ctx, t.src, job.from, t.dst, job.to)
+	if err == nil && job.kept != nil {
+		err = t.keep(ctx, t.dst, job.to, *job.kept)
+	}
+	return n, err
 }
 
 // makeDir makes a directory of the destination if it does not exist.

@@ -27,9 +27,9 @@ type tree interface {
 	// ReadSmall reads the bytes of a file into p, of at least one byte. It reports false for n if the
 	// file has len(p) bytes or more.
 	ReadSmall(ctx context.Context, name string, p []byte) (n int, whole bool, err error)
-	// WriteSmall creates or replaces a file. After an error that is not lwio.ErrUncertain the name
-	// stands for the same file as before.
-	WriteSmall(ctx context.Context, name string, data []byte) error
+	// WriteSmall creates or replaces a file, which gets attributes as by Keep if a is not nil. After an error that is
+	// not lwio.ErrUncertain the name stands for the same file as before.
+	WriteSmall(ctx context.Context, name string, data []byte, a *attributes) error
 	// Create begins a file that appears under its name only by Commit.
 	Create(ctx context.Context, name string) (pendingFile, error)
 	// Resume is Create for a file with the data under a name of its own in the same directory,
@@ -220,8 +220,12 @@ func (r remoteTree) ReadSmall(ctx context.Context, name string, p []byte) (n int
 	return n, err == nil && n < len(p) && info.Size() == int64(n), err
 }
 
-func (r remoteTree) WriteSmall(ctx context.Context, name string, data []byte) error {
-	return untilCertain(func() error { return r.c.WriteFile(ctx, name, data) })
+func (r remoteTree) WriteSmall(ctx context.Context, name string, data []byte, a *attributes) error {
+	var with lwio.Attributes
+	if a != nil {
+		with = lwio.Attributes{Accessed: a.accessed, Modified: a.modified, ReadOnly: a.readOnly}
+	}
+	return untilCertain(func() error { return r.c.WriteFileWith(ctx, name, data, with) })
 }
 
 func (r remoteTree) Create(ctx context.Context, name string) (pendingFile, error) {

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"io"
+
+	"lwio"
 )
 
 // ReadSmall reads a regular file, as Open does.
@@ -22,7 +24,7 @@ func (t localTree) ReadSmall(ctx context.Context, name string, p []byte) (n int,
 }
 
 // WriteSmall writes a temporary file and renames it.
-func (t localTree) WriteSmall(ctx context.Context, name string, data []byte) error {
+func (t localTree) WriteSmall(ctx context.Context, name string, data []byte, a *attributes) error {
 	out, err := t.Create(ctx, name)
 	if err != nil {
 		return err
@@ -30,5 +32,10 @@ func (t localTree) WriteSmall(ctx context.Context, name string, data []byte) err
 	if err = out.WriteChunk(ctx, data, 0); err == nil {
 		err = out.Commit(ctx)
 	}
-	return errors.Join(err, out.Abort(err))
+	if err = errors.Join(err, out.Abort(err)); err == nil && a != nil {
+		if err = t.Keep(ctx, name, *a); err != nil {
+			err = errors.Join(err, lwio.ErrUncertain) // the file has its content
+		}
+	}
+	return err
 }

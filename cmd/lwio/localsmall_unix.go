@@ -70,7 +70,7 @@ func (localTree) ReadSmall(_ context.Context, name string, p []byte) (n int, who
 }
 
 // WriteSmall writes a temporary file and renames it. The file has the mode of the file that it replaces, or of a new one.
-func (localTree) WriteSmall(_ context.Context, name string, data []byte) error {
+func (t localTree) WriteSmall(ctx context.Context, name string, data []byte, a *attributes) error {
 	st, err := statLocal(name)
 	replaces := err == nil
 	mode := newFileMode
@@ -92,10 +92,17 @@ func (localTree) WriteSmall(_ context.Context, name string, data []byte) error {
 	if e := syscall.Close(fd); err == nil && !errors.Is(e, syscall.EINTR) { // which has closed it
 		err = e
 	}
+	if err == nil && a != nil {
+		err = t.Keep(ctx, temporary, *a)
+	}
 	if err == nil {
 		_, err = interruptible(func() (struct{}, error) { return struct{}{}, syscall.Rename(temporary, name) })
 	}
 	if err != nil {
+		var pe *fs.PathError
+		if errors.As(err, &pe) { // of the temporary name, which the user does not know
+			err = pe.Err
+		}
 		return errors.Join(&fs.PathError{Op: "write", Path: name, Err: err}, os.Remove(temporary))
 	}
 	return nil

@@ -86,14 +86,18 @@ func (p *PendingFile) Commit(ctx context.Context) error {
 	if p.done {
 		return base.Wrap("commit", p.final, fs.ErrClosed)
 	}
-	if err := p.ordered(ctx, p.rename); err != nil {
-		if p.uncertain {
+	err := p.c.replacing(ctx, p.final, func() error {
+		err := p.ordered(ctx, p.rename)
+		if err != nil && p.uncertain {
 			err = base.Uncertain(err)
 		}
+		return err
+	})
+	if err != nil {
 		return base.Wrap("commit", p.final, err)
 	}
 	p.done = true
-	if err := p.File.Close(); err != nil {
+	if err = p.File.Close(); err != nil {
 		return &base.Error{Op: "commit", Name: p.final, Err: base.Uncertain(err)}
 	}
 	return nil

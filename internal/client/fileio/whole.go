@@ -100,15 +100,12 @@ func (f *File) readAll(ctx context.Context) ([]byte, error) {
 
 // WriteFile gives a file new content: until it returns, the name stands for the old content or the new. Small
 // content goes over SMB, in one round trip if the server can do that, else with the creation of the file, unless
-// Config.RequireRDMA is set.
-func (c *Client) WriteFile(ctx context.Context, name string, data []byte) error {
-	return base.Wrap("write", name, c.writeFile(ctx, name, data))
+// Config.RequireRDMA is set. The file has times and attributes b.
+func (c *Client) WriteFile(ctx context.Context, name string, data []byte, b smbshare.Basic) error {
+	return base.Wrap("write", name, c.writeFile(ctx, name, data, b))
 }
 
-func (c *Client) writeFile(ctx context.Context, name string, data []byte) error {
-	if c.Cfg.RequireRDMA || len(data) > c.sess.MaxSmall() {
-		return c.writePending(ctx, name, data)
-	}
+func (c *Client) writeFile(ctx context.Context, name string, data []byte, b smbshare.Basic) error {
 	final, err := smbwire.CleanPath(name)
 	switch {
 	case err != nil:
@@ -116,38 +113,70 @@ func (c *Client) writeFile(ctx context.Context, name string, data []byte) error 
 	case final == "":
 		return ntstatus.FileIsADirectory
 	}
-	done, err := c.writeWhole(ctx, final, data)
-	if done {
+	small := !c.Cfg.RequireRDMA && len(data) <= c.sess.MaxSmall()
+	if small {
+		if done, err := c.writeWhole(ctx, smbshare.WholeFile{Name: final, Data: data, Basic: b}); done {
+			return err
+		}
+	}
+	if err := c.writeParts(ctx, final, small, data); err != nil || b == (smbshare.Basic{}) {
 		return err
+	}
+	if err := c.setBasic(ctx, final, b); err != nil {
+		return base.Uncertain(err)
+	}
+	return nil
+}
+
+// writeWhole is WriteFile in one round trip. It reports false if the server cannot do that.
+func (c *Client) writeWhole(ctx context.Context, file smbshare.WholeFile) (done bool, err error) {
+	err = c.change(ctx, file.Name, func(ctx context.Context, final string) error {
+		return c.replacing(ctx, final, func() (err error) {
+			done, err = c.sess.WriteWhole(ctx, file, func() string { return temporary(final) })
+			return err
+		})
+	})
+	if done && err == nil {
+		c.overSMB.Wrote(len(file.Data))
+	}
+	return done || err != nil, err
+}
+
+// replacing calls do, which gives a file the name final. If the server refuses that because there is a read-only file,
+// that one loses the attribute first, as POSIX has it.
+func (c *Client) replacing(ctx context.Context, final string, do func() error) error {
+	err := do()
+	st := ntstatus.Of(err)
+	if st != ntstatus.AccessDenied && st != ntstatus.ObjectNameCollision || !smbclient.Refused(err) || base.IsUncertain(err) {
+		return err
+	}
+	ctx, cancel := c.Cfg.Bounded(ctx)
+	defer cancel()
+	e, failed := c.sess.Stat(ctx, final)
+	switch {
+	case failed != nil:
+		return err
+	case e.IsDir():
+		return ntstatus.FileIsADirectory
+	case !e.ReadOnly() || c.sess.SetBasic(ctx, final, smbshare.Writability(true)) != nil:
+		return err
+	}
+	if err = do(); err != nil && !base.IsUncertain(err) {
+		_ = c.sess.SetBasic(ctx, final, smbshare.Writability(false)) // err is the error to report
+	}
+	return err
+}
+
+// writeParts is WriteFile in several round trips. Small content goes with the creation.
+func (c *Client) writeParts(ctx context.Context, final string, small bool, data []byte) error {
+	if !small {
+		return c.writePending(ctx, final, data)
 	}
 	p, err := c.pendingFile(ctx, final, true, data)
 	if err != nil {
 		return err
 	}
 	return c.commit(ctx, p)
-}
-
-// writeWhole is WriteFile in one round trip. It reports false if the server cannot do that.
-func (c *Client) writeWhole(ctx context.Context, final string, data []byte) (done bool, err error) {
-	err = c.change(ctx, final, func(ctx context.Context, final string) (err error) {
-		done, err = c.sess.WriteWhole(ctx, smbshare.WholeFile{Name: final, Data: data}, func() string { return temporary(final) })
-		return c.refusedName(ctx, final, err)
-	})
-	if done && err == nil {
-		c.overSMB.Wrote(len(data))
-	}
-	return done || err != nil, err
-}
-
-// refusedName returns the error of a file that cannot get its name, in the words of package os.
-func (c *Client) refusedName(ctx context.Context, final string, err error) error {
-	if !smbclient.Refused(err) || base.IsUncertain(err) {
-		return err
-	}
-	if e, failed := c.sess.Stat(ctx, final); failed == nil && e.IsDir() {
-		return ntstatus.FileIsADirectory
-	}
-	return err
 }
 
 // writePending is WriteFile for large content.
@@ -178,7 +207,6 @@ func (c *Client) commit(ctx context.Context, p *PendingFile) error {
 	if err == nil {
 		return nil
 	}
-	err = c.refusedName(ctx, p.final, err)
 	_ = p.Close() // as above
 	return err
 }

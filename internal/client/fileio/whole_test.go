@@ -82,7 +82,7 @@ func TestRefusedWriteFileLeavesOldFile(t *testing.T) {
 			share.put("f", []byte("old"))
 			c, sess := overSMB(t, share)
 			sess.keeping = test.keeping
-			if err := c.WriteFile(t.Context(), "f", []byte("new")); !errors.Is(err, test.err) || base.IsUncertain(err) {
+			if err := c.WriteFile(t.Context(), "f", []byte("new"), smbshare.Basic{}); !errors.Is(err, test.err) || base.IsUncertain(err) {
 				t.Error(err)
 			}
 			if names := share.names(); !slices.Equal(names, []string{"", "f"}) || string(share.files["f"].content()) != test.content {
@@ -96,10 +96,10 @@ func TestRefusedWriteFileLeavesOldFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	sess.onRename = func(context.Context, func()) error { return ntstatus.AccessDenied }
-	if err := c.WriteFile(t.Context(), "d", []byte("new")); !errors.Is(err, syscall.EISDIR) {
+	if err := c.WriteFile(t.Context(), "d", []byte("new"), smbshare.Basic{}); !errors.Is(err, syscall.EISDIR) {
 		t.Error(err)
 	}
-	if err := c.WriteFile(t.Context(), "f", []byte("new")); !errors.Is(err, fs.ErrPermission) {
+	if err := c.WriteFile(t.Context(), "f", []byte("new"), smbshare.Basic{}); !errors.Is(err, fs.ErrPermission) {
 		t.Error(err)
 	}
 }
@@ -117,7 +117,7 @@ func TestWriteFileWritesSmallFilesWhole(t *testing.T) {
 	} {
 		got = nil
 		sess.writeWhole = func(file smbshare.WholeFile) error { got = append(got, file); return test.refusal }
-		if err := c.WriteFile(t.Context(), name, []byte("new")); !errors.Is(err, test.err) || base.IsUncertain(err) {
+		if err := c.WriteFile(t.Context(), name, []byte("new"), smbshare.Basic{}); !errors.Is(err, test.err) || base.IsUncertain(err) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if len(got) != 1 || got[0].Name != name || string(got[0].Data) != "new" || got[0].Temporary == name {
@@ -129,7 +129,7 @@ func TestWriteFileWritesSmallFilesWhole(t *testing.T) {
 	}
 	large := make([]byte, sess.MaxSmall()+1)
 	got = nil
-	if err := c.WriteFile(t.Context(), "f", large); err != nil || got != nil || len(share.files["f"].content()) != len(large) {
+	if err := c.WriteFile(t.Context(), "f", large, smbshare.Basic{}); err != nil || got != nil || len(share.files["f"].content()) != len(large) {
 		t.Errorf("%v, %+v", err, got)
 	}
 }
