@@ -32,6 +32,9 @@ const (
 // smallSize is the size of a small file.
 const smallSize = 4 * kib
 
+// smallFlight is the number of small files in flight, as of lwio cp -r.
+const smallFlight = 16
+
 // smallFiles is the number of small files: 10,000, or fewer if the large file is small.
 func smallFiles(l *measure.Lab) int { return int(min(10_000, l.Size/(100*kib))) }
 
@@ -42,7 +45,7 @@ const (
 	lwioTool  tool = "lwio"
 	smbclient tool = "smbclient"
 	localTool tool = "cp -r"
-	floorTool tool = "floor" // one process preads and sends over TCP, another receives
+	floorTool tool = "floor" // one process reads and sends over TCP, another receives
 )
 
 // copying copies once.
@@ -85,8 +88,12 @@ func copies(name, title string, way direction, s *samba.Server) measure.Row {
 	add := func(name string, c copying) { r.Subjects = append(r.Subjects, measure.Subject{Name: name, Job: c}) }
 	if way == tree || way == plant {
 		add("cp -r, local", copying{tool: localTool, way: way})
+		add("floor: system calls and TCP", copying{tool: floorTool, way: way})
 	} else {
 		add("floor: pread and TCP", copying{tool: floorTool, way: way})
+	}
+	if way == tree || way == plant {
+		add("lwio, no provider named", copying{tool: lwioTool, way: way}) // then small files go over SMB
 	}
 	for _, t := range []struct{ via, name string }{{viaShm, "shm"}, {viaIWARP, "iwarp, CRC on"}, {viaSMB, "SMB alone"}} {
 		add("lwio, "+t.name, copying{tool: lwioTool, way: way, via: t.via})
@@ -145,6 +152,9 @@ func (c copying) Run(ctx context.Context, l *measure.Lab) (measure.Sample, error
 		}
 	}
 	syscall.Sync()
+	if c.tool == floorTool && (c.way == tree || c.way == plant) {
+		return sides.Job{Bench: "small", Via: "tcp", File: src, To: dst, Size: smallSize, Flight: smallFlight, Up: c.way == plant}.Run(ctx, l)
+	}
 	if c.tool == floorTool {
 		return sides.Job{Bench: "copy", Via: "tcp", File: src, To: dst, Up: c.way == up}.Run(ctx, l)
 	}
@@ -207,7 +217,12 @@ func (c copying) argv(l *measure.Lab, s *measure.Service, src, dst string) []str
 		return c.smbclient(l, s, src, dst)
 	case lwioTool, floorTool:
 	}
-	remote := func(name string) string { return s.At + "/" + filepath.Base(name) + "?provider=" + c.via }
+	remote := func(name string) string {
+		if c.via == "" {
+			return s.At + "/" + filepath.Base(name)
+		}
+		return s.At + "/" + filepath.Base(name) + "?provider=" + c.via
+	}
 	switch c.way {
 	case null:
 		return []string{binary(l), "cat", remote(src)}

@@ -89,6 +89,7 @@ var benches = map[string]func(*side) error{
 	"file write": (*side).writeFile,
 	"drain":      (*side).writeFile,
 	"copy":       (*side).copyFile,
+	"small":      (*side).smallFiles,
 
 	"open": (*side).opens,
 	"lock": (*side).locks,
