@@ -57,6 +57,10 @@ type Config struct {
 	// Default: EncryptionOffered. A share with vfs.Share.RequireEncryption requires it with
 	// EncryptionOffered too. [OP-114] [OP-114b]
 	Encryption Encryption
+	// Leases says which leases and oplocks clients of SMB get, under which they cache data and listings. Changes by
+	// clients break them, over SMB and over RDMA; changes by programs on the server's host do not. Default:
+	// LeasesAll.
+	Leases Leases
 	// ImmediateData completes a read that succeeded in full by immediate data of its last RDMA
 	// write, instead of a message, where the provider supports that and the client waits for a
 	// message. Reads whose data goes from the page cache straight into the client's memory are
@@ -109,6 +113,20 @@ const (
 	EncryptionOff = smbserver.EncryptionOff
 	// EncryptionRequired refuses each client that does not encrypt.
 	EncryptionRequired = smbserver.EncryptionRequired
+)
+
+// Leases says which leases and oplocks a server grants. Its String method returns all, files or off.
+type Leases = smbserver.Leases
+
+// The choices of Leases.
+const (
+	// LeasesAll grants leases of files and of directories, and oplocks.
+	LeasesAll = smbserver.LeasesAll
+	// LeasesOfFiles grants no lease of a directory: clients do not cache listings.
+	LeasesOfFiles = smbserver.LeasesOfFiles
+	// LeasesOff grants neither leases nor oplocks: clients cache nothing. A durable handle of a client that does not ask
+	// for a persistent one needs a lease, so there are none of these.
+	LeasesOff = smbserver.LeasesOff
 )
 
 // Limits bound the resources of a server. Zero means the default.

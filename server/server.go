@@ -56,7 +56,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.FS.TrackWrites()
 	}
 	smb := smbserver.Config{
-		FS: cfg.FS, ServerName: cfg.ServerName, Encryption: cfg.Encryption, Lookup: cfg.Lookup, Logger: cfg.Logger,
+		FS: cfg.FS, ServerName: cfg.ServerName, Encryption: cfg.Encryption, Leases: cfg.Leases, Lookup: cfg.Lookup, Logger: cfg.Logger,
 		Kerberos: cfg.Kerberos, RequireKerberos: cfg.RequireKerberos,
 		MaxConnections: cfg.Limits.SMBConnections, MaxUserConnections: ofUser, AuthFailures: cfg.Limits.AuthFailures,
 		KeepAlive: cfg.KeepAlive, Memory: cfg.Limits.SMBMemory, Known: s.engine.conns.known,

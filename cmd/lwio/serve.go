@@ -177,7 +177,7 @@ func asUsage(err error) error {
 func (o *serveOptions) serverConfig(all []rdma.Provider) (server.Config, error) {
 	cfg := server.Config{
 		ServerName: o.ServerName, AllowMD5: o.AllowMD5, ImmediateData: o.ImmediateData, RequireKerberos: o.RequireKerberos,
-		Encryption: o.chosenEncryption(), StateDir: o.State,
+		Encryption: o.chosenEncryption(), Leases: o.chosenLeases(), StateDir: o.State,
 		DurableTimeout: orNone(o.DurableTimeout), KeepAlive: orNone(o.KeepAlive), Limits: limitsOf(&o.Options),
 	}
 	for _, at := range o.RDMAListen {
@@ -207,6 +207,17 @@ func (o *serveOptions) chosenEncryption() server.Encryption {
 		}
 	}
 	return server.EncryptionOffered
+}
+
+// chosenLeases returns the leases that the server grants.
+func (o *serveOptions) chosenLeases() server.Leases {
+	switch o.Leases {
+	case server.LeasesOfFiles.String():
+		return server.LeasesOfFiles
+	case server.LeasesOff.String():
+		return server.LeasesOff
+	}
+	return server.LeasesAll
 }
 
 // openShares opens the directories of the command line.

@@ -125,6 +125,25 @@ func TestServeRefusesUnknownEncryption(t *testing.T) {
 	}
 }
 
+// --leases has three values, and no others.
+func TestServeGrantsTheLeasesOfItsFlag(t *testing.T) {
+	for name, want := range map[string]server.Leases{"all": server.LeasesAll, "files": server.LeasesOfFiles, "off": server.LeasesOff} {
+		o, err := optionsOf(t, "--leases", name)
+		if got := o.chosenLeases(); got != want || err != nil {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+	if o, err := optionsOf(t); o.chosenLeases() != server.LeasesAll || err != nil {
+		t.Errorf("default: %v, %v", o.chosenLeases(), err)
+	}
+	for _, name := range []string{"on", "Off"} {
+		r := run(t, exitUsage, "serve", "--listen", "127.0.0.1:0", "--leases", name, t.TempDir())
+		if !strings.Contains(r.err, "all, files or off") {
+			t.Errorf("%q: %s", name, r.err)
+		}
+	}
+}
+
 // Encryption is required beyond loopback, unless --insecure-network is given.
 func TestServeRequiresEncryptionBeyondLoopback(t *testing.T) {
 	for _, tt := range []struct {

@@ -119,7 +119,7 @@ func TestDocumentHasTheSettings(t *testing.T) {
 }
 
 // probes are values of settings. The first that a setting takes and that is not its default is its probe.
-var probes = []string{"true", "7", "200", "2m", "1m", "128k", "16m", "3s", "500ms", "127.0.0.1:7", "required", "shm", "x"}
+var probes = []string{"true", "7", "200", "2m", "1m", "128k", "16m", "3s", "500ms", "127.0.0.1:7", "required", "files", "shm", "x"}
 
 // changedBy returns the fields that differ between two structs.
 func changedBy(a, b any) (names []string) {

@@ -82,6 +82,8 @@ type Config struct {
 	RequireKerberos bool
 	// Encryption says which messages are encrypted. Default: EncryptionOffered.
 	Encryption Encryption
+	// Leases says which leases are granted. Default: LeasesAll.
+	Leases Leases
 	// Pipes are the named pipes of IPC$, by name; case does not matter.
 	Pipes map[string]PipeHandler
 	// ResumeKeyContext returns the context of a resume key, in UTF-16LE; nil or an empty

@@ -121,6 +121,51 @@ func TestDirectoryLeaseNeedsTheCapability(t *testing.T) {
 	}
 }
 
+// Without leases, no capability, no lease and no oplock is granted, and a second open breaks nothing. With leases of
+// files, a directory has none.
+//
+// Source: [MS-SMB2 3.3.5.4], [MS-SMB2 3.3.5.9]
+func TestLeasesAreOff(t *testing.T) {
+	for leases, want := range map[Leases]struct {
+		caps, directory, file uint32
+		oplock                byte
+	}{
+		LeasesAll:     {smbwire.CapLeasing | smbwire.CapDirectoryLeasing, stateRH, stateRWH, levelBatch},
+		LeasesOfFiles: {smbwire.CapLeasing, 0, stateRWH, levelBatch},
+		LeasesOff:     {},
+	} {
+		t.Run(leases.String(), func(t *testing.T) {
+			s, addr, _ := testServer(t, func(c *Config) { c.Leases = leases })
+			c := dial(t, addr)
+			c.guid, c.caps = 1, byte(smbwire.CapDirectoryLeasing)
+			r := c.mustNegotiate(0x0311)
+			if got := le.Uint32(r.body[24:]) & (smbwire.CapLeasing | smbwire.CapDirectoryLeasing); got != want.caps {
+				t.Errorf("capabilities %x, want %x", got, want.caps)
+			}
+			c.mustSetup(testUser, testPassword)
+			c.mustConnect("data")
+			_, directory := c.directoryLease("d", 1, stateRH)
+			file := uint32(0)
+			if r := c.want(ntstatus.Success, cmdCreate, leased(rw("f"), 2, stateRWH).body()); r.body[2] == levelLease {
+				file, _, _ = leaseIn(t, r.body)
+			}
+			oplock := c.want(ntstatus.Success, cmdCreate, oplocked(rw("g"), levelBatch).body()).body[2]
+			if directory != want.directory || file != want.file || oplock != want.oplock {
+				t.Errorf("directory %x, file %x, oplock %x", directory, file, oplock)
+			}
+			if leases != LeasesOff {
+				return
+			}
+			other := leaseClient(t, addr, 2, 0x0311)
+			other.mustCreate(rw("f"))
+			other.mustCreate(rw("g"))
+			if got := s.cfg.FS.Stats(); got.Leases != 0 || got.LeaseBreaks != 0 {
+				t.Errorf("%+v", got)
+			}
+		})
+	}
+}
+
 // A client that never acknowledges the break of a lease of a directory delays no other client, except one that needs
 // its open closed: that one waits until the lease is lost.
 //

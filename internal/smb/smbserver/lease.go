@@ -26,11 +26,14 @@ type openLease struct {
 	held     []vfs.LeaseBreak
 }
 
-// leaseOf returns the lease or oplock that a CREATE asks for, or nil. On a connection without leases the
+// leaseOf returns the lease or oplock that a CREATE asks for, or nil. A server without leases ignores both. On a connection without leases the
 // context of a lease is ignored, and a lease without a context is none.
 //
 // Source: [MS-SMB2 3.3.5.9], [MS-SMB2 3.3.5.9.8], [MS-SMB2 3.3.5.9.11]
 func (r *request) leaseOf(q *smbwire.CreateRequest) (*openLease, error) {
+	if r.conn.srv.cfg.Leases == LeasesOff {
+		return nil, nil
+	}
 	l := &openLease{session: r.session, sealed: r.encrypted != nil}
 	switch q.OplockLevel {
 	case smbwire.OplockLevelII, smbwire.OplockExclusive, smbwire.OplockBatch:

@@ -44,7 +44,10 @@ func newAgreement(cfg *Config, dialect uint16, alg algorithms) agreement {
 		dialect: dialect, algorithms: alg, maxTransfer: minTransferSize,
 	}
 	if dialect != smbwire.Dialect202 {
-		a.maxTransfer, a.multiCredit, a.caps = uint32(cfg.MaxTransferSize), true, smbwire.CapLargeMTU|smbwire.CapLeasing
+		a.maxTransfer, a.multiCredit, a.caps = uint32(cfg.MaxTransferSize), true, smbwire.CapLargeMTU
+		if cfg.Leases != LeasesOff {
+			a.caps |= smbwire.CapLeasing
+		}
 	}
 	if alg.cipher != smbauth.NoCipher && dialect < smbwire.Dialect311 {
 		a.caps |= smbwire.CapEncryption
@@ -139,7 +142,7 @@ func handleNegotiate(r *request) ntstatus.Status {
 	c.agreed.client = smbwire.ValidateNegotiateRequest{
 		Capabilities: q.Capabilities, GUID: q.ClientGUID, SecurityMode: q.SecurityMode, Dialects: q.Dialects,
 	}
-	if dialect >= smbwire.Dialect300 {
+	if dialect >= smbwire.Dialect300 && c.srv.cfg.Leases == LeasesAll {
 		c.agreed.caps |= q.Capabilities & smbwire.CapDirectoryLeasing
 	}
 	if dialect == smbwire.Dialect311 {

@@ -42,6 +42,7 @@ rdma-listen = ["10.1.0.1:5445", "10.2.0.1:5445"]
 provider = ["iwarp", "shm"]
 encryption = "required"
 insecure-network = true
+leases = "files"
 keytab = "/etc/lwio/keytab"
 realm = "EXAMPLE.COM"
 require-kerberos = true
@@ -106,7 +107,7 @@ func TestReadReturnsAllSettings(t *testing.T) {
 	}
 	settings := map[string]string{
 		"listen": "[::]:4450", "rdma-listen": "10.1.0.1:5445,10.2.0.1:5445", "provider": "iwarp,shm", "encryption": "required",
-		"insecure-network": "true", "keytab": "/etc/lwio/keytab", "realm": "EXAMPLE.COM", "require-kerberos": "true", "state": "/run/lwio",
+		"leases": "files", "insecure-network": "true", "keytab": "/etc/lwio/keytab", "realm": "EXAMPLE.COM", "require-kerberos": "true", "state": "/run/lwio",
 		"read-only": "true", "allow-md5": "true", "metrics": ":9150", "audit": filepath.Join(dir, "audit"),
 		"durable-timeout": "90s", "keep-alive": "0s", "smb-connections": "10", "connections": "0", "unauthenticated": "12",
 		"files": "13", "orphans": "14", "smb-memory": "128m", "read-memory": "64MiB", "write-memory": "1073741824", "request-rate": "150",
@@ -153,6 +154,7 @@ func TestReadReportsFileAndLine(t *testing.T) {
 		{"invalid user name", "users = \"u\"" + share + "read = [\"a\",\n \"b:c\"]\n", []string{":6: ", "user name"}},
 		{"empty user name", "users = \"u\"" + share + "read = [\"\"]\n", []string{":5: ", "no user name"}},
 		{"unknown encryption", "users = \"u\"" + share + "read = [\"*\"]\nencryption = \"off\"\n", []string{":6: ", "offered"}},
+		{"unknown leases", "users = \"u\"\nleases = \"on\"" + share, []string{":2: ", "files"}},
 		{"unknown encryption of the server", "users = \"u\"\nencryption = \"on\"" + share, []string{":2: ", "offered"}},
 		{"no port", "users = \"u\"\nlisten = \"db1\"" + share, []string{":2: ", "port"}},
 		{"RDMA address with a name", "users = \"u\"\nrdma-listen = [\n\"db1:5\"]" + share, []string{":2: rdma-listen: "}},
@@ -231,6 +233,7 @@ func TestApplyAndChanged(t *testing.T) {
 		{"encryption = \"required\"\ninsecure-network = true", "", []string{"encryption", "insecure-network"}},
 		{`"/etc/lwio/keytab"`, `"/other"`, []string{"keytab"}},
 		{"realm = \"EXAMPLE.COM\"\nrequire-kerberos = true", "", []string{"realm", "require-kerberos"}},
+		{`leases = "files"`, `leases = "off"`, []string{"leases"}},
 		{`state = "/run/lwio"`, "", []string{"state"}},
 		{`durable-timeout = "90s"`, `durable-timeout = "1m30s"`, nil},
 		{"orphans = 14\nsmb-memory = \"128m\"", "smb-memory = \"64m\"", []string{"orphans", "smb-memory"}},

@@ -20,6 +20,7 @@ type Options struct {
 	ReadOnly   bool
 
 	Encryption string // off, offered, required, or "" for a choice by the addresses
+	Leases     string // all, files, off, or "" for all
 	// InsecureNetwork permits less than required encryption on addresses that are not loopback.
 	InsecureNetwork, AllowMD5 bool
 

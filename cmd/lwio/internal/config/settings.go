@@ -73,6 +73,13 @@ var settings = []Setting{
 		},
 	},
 	{
+		Key: "leases", Default: server.LeasesAll.String(),
+		Help: "leases, under which clients of SMB cache: all, files (no listings) or off; programs on this host break none",
+		value: func(o *Options) pflag.Value {
+			return wordValue{&o.Leases, []string{server.LeasesAll.String(), server.LeasesOfFiles.String(), server.LeasesOff.String()}}
+		},
+	},
+	{
 		Key: "insecure-network", Help: "do not require encryption on an address that is not loopback: others on the network can read data, and change data of RDMA",
 		value: func(o *Options) pflag.Value { return (*switchValue)(&o.InsecureNetwork) },
 	},
