@@ -38,7 +38,7 @@ func (h *handle) lock(ctx context.Context, c smbclient.LockCall, by Carrier) err
 			h.settleAfter(d, r.Over)
 			return r.Err
 		case r.Outcome == Answered && !waits:
-			h.locks.free(bucket)
+			h.locks.free(bucket, r.Err == nil)
 			return r.Err
 		}
 		undecided = r.Outcome == Lost
@@ -70,7 +70,7 @@ func (h *handle) lockOverSMB(ctx context.Context, c smbclient.LockCall, d *doubt
 	})
 	switch {
 	case !undecided:
-		h.locks.free(bucket)
+		h.locks.free(bucket, err == nil)
 	case sequence == 0:
 		return base.Uncertain(err)
 	default:
@@ -95,11 +95,14 @@ func (h *handle) settleAfter(d *doubt, over func(ctx context.Context) error) {
 // granted is unlocked.
 func (h *handle) lateLock(ctx context.Context, f *smbclient.File, d *doubt, done bool) {
 	if !done || d.unlock {
-		h.locks.drop(d)
+		h.locks.drop(d, done)
 		return
 	}
 	h.locks.granted(d)
-	f.UnlockSoon(ctx, d.r.Off, d.r.Len, d.sequence)
+	f.UnlockSoon(ctx, smbclient.LockCall{
+		Off: d.r.Off, Len: d.r.Len, Sequence: d.sequence,
+		Late: func(_ context.Context, done bool) { h.locks.drop(d, done) },
+	})
 }
 
 // settleSoon settles the locks in doubt on the present link, if the open has been reclaimed on it.
@@ -134,7 +137,7 @@ func (h *handle) settleLocks(ctx context.Context, f *smbclient.File, l *link) er
 		if err != nil && !smbclient.Refused(err) {
 			return err
 		}
-		h.locks.drop(d)
+		h.locks.drop(d, err == nil)
 	}
 	return nil
 }

@@ -8,13 +8,15 @@ import (
 )
 
 // lockSequences numbers the LOCK requests of a persistent open, so that a repeated one is done once. A
-// bucket has one request at a time. The zero value is ready. Safe for concurrent use.
+// bucket has one request at a time. A number is used up by a request that the server has done, and by no other: the server
+// compares a number with that of the last request that it has done, and numbers have four bits, so a number that others
+// use up comes back. The zero value is ready. Safe for concurrent use.
 //
 // Source: [MS-SMB2 3.2.4.19]
 type lockSequences struct {
 	mu     sync.Mutex
 	busy   [smbwire.LockBuckets]bool
-	number [smbwire.LockBuckets]uint8
+	number [smbwire.LockBuckets]uint8 // of the last request that was done
 	doubts []*doubt
 }
 
@@ -44,22 +46,25 @@ func (q *lockSequences) takeLocked() (bucket, sequence uint32) {
 		return 0, 0
 	}
 	q.busy[i] = true
-	q.number[i]++
 	bucket = uint32(i) + 1
-	return bucket, smbwire.LockSequence(bucket, q.number[i])
+	return bucket, smbwire.LockSequence(bucket, q.number[i]+1)
 }
 
-// free frees a bucket. 0 is allowed.
-func (q *lockSequences) free(bucket uint32) {
+// free frees a bucket, whose request the server has done or has not. Bucket 0 is allowed.
+func (q *lockSequences) free(bucket uint32, done bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.freeLocked(bucket)
+	q.freeLocked(bucket, done)
 }
 
 // freeLocked is free. Precondition: mu is held.
-func (q *lockSequences) freeLocked(bucket uint32) {
-	if bucket > 0 {
-		q.busy[bucket-1] = false
+func (q *lockSequences) freeLocked(bucket uint32, done bool) {
+	if bucket == 0 {
+		return
+	}
+	q.busy[bucket-1] = false
+	if done {
+		q.number[bucket-1]++
 	}
 }
 
@@ -72,20 +77,20 @@ func (q *lockSequences) add(d *doubt) {
 	}
 }
 
-// drop removes a doubt and frees its bucket.
-func (q *lockSequences) drop(d *doubt) {
+// drop removes a doubt, whose request the server has done or has not, and frees its bucket.
+func (q *lockSequences) drop(d *doubt, done bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	d.over = true
 	q.doubts = slices.DeleteFunc(q.doubts, func(x *doubt) bool { return x == d })
-	q.freeLocked(d.bucket)
+	q.freeLocked(d.bucket, done)
 }
 
 // granted makes the doubt about a lock that was granted too late one about the end of that lock.
 func (q *lockSequences) granted(d *doubt) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.freeLocked(d.bucket)
+	q.freeLocked(d.bucket, true)
 	d.unlock = true
 	d.bucket, d.sequence = q.takeLocked()
 }

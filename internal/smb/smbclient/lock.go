@@ -49,18 +49,23 @@ func (f *File) Unlock(ctx context.Context, off, n uint64) error {
 //
 // Source: [MS-SMB2 3.2.4.19], [MS-SMB2 3.2.4.20]
 func (f *File) DoLock(ctx context.Context, c LockCall) error {
-	q := f.lockRequest(&c)
-	switch late := c.Late; {
-	case late != nil:
-		q.late = func(ctx context.Context, r *response) { late(ctx, r.Status == ntstatus.Success) }
-	case !c.Unlock:
-		q.late = func(ctx context.Context, r *response) {
-			if r.Status == ntstatus.Success {
-				f.UnlockSoon(ctx, c.Off, c.Len, 0)
+	if c.Late == nil && !c.Unlock {
+		c.Late = func(ctx context.Context, done bool) {
+			if done {
+				f.UnlockSoon(ctx, LockCall{Off: c.Off, Len: c.Len})
 			}
 		}
 	}
-	return f.run(ctx, q)
+	return f.run(ctx, f.lockRequest(&c))
+}
+
+// UnlockSoon unlocks the range of c without waiting for the response, which goes to c.Late.
+func (f *File) UnlockSoon(ctx context.Context, c LockCall) {
+	c.Unlock = true
+	conn := f.t.s.conn
+	if list, err := conn.send(ctx, f.lockRequest(&c)); err == nil {
+		conn.abandon(list[0], false)
+	}
 }
 
 // lockRequest returns the LOCK of one range.
@@ -75,17 +80,13 @@ func (f *File) lockRequest(c *LockCall) request {
 	if !c.Unlock && !c.Wait {
 		flags |= smbwire.LockFailImmediately
 	}
-	return request{command: smbwire.CommandLock, treeID: f.t.id, blocking: true, body: &smbwire.LockRequest{
+	q := request{command: smbwire.CommandLock, treeID: f.t.id, blocking: true, body: &smbwire.LockRequest{
 		Sequence: c.Sequence, FileID: f.id, Locks: []smbwire.LockElement{{Offset: c.Off, Length: c.Len, Flags: flags}},
 	}}
-}
-
-// UnlockSoon unlocks a range without waiting for the response.
-func (f *File) UnlockSoon(ctx context.Context, off, n uint64, sequence uint32) {
-	c := f.t.s.conn
-	if list, err := c.send(ctx, f.lockRequest(&LockCall{Off: off, Len: n, Unlock: true, Sequence: sequence})); err == nil {
-		c.abandon(list[0], false)
+	if late := c.Late; late != nil {
+		q.late = func(ctx context.Context, r *response) { late(ctx, r.Status == ntstatus.Success) }
 	}
+	return q
 }
 
 // undecidedError is the end of a call whose request the server may still execute.

@@ -173,6 +173,21 @@ func TestCanceledLockIsUnlockedIfGrantedLater(t *testing.T) {
 	}
 }
 
+// The response to an unlock that no call waits for goes to Late.
+func TestUnlockSoonTellsItsOutcome(t *testing.T) {
+	for off, want := range map[uint64]bool{1: true, 666: false} {
+		synctest.Test(t, func(t *testing.T) {
+			var s lockServer
+			f := open(t, s.mount(t, nil), readWrite("f"))
+			outcome := make(chan bool, 1)
+			f.UnlockSoon(t.Context(), LockCall{Off: off, Len: 2, Late: func(_ context.Context, done bool) { outcome <- done }})
+			if done := <-outcome; done != want {
+				t.Errorf("offset %d: done is %v", off, done)
+			}
+		})
+	}
+}
+
 // Without an interim response the timeout ends a lock.
 func TestLockTimesOutWithoutInterimResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

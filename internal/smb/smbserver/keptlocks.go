@@ -97,10 +97,23 @@ func (c *changes) deleteLock(open, item uint64) {
 	c.batch.Delete(statefile.Key{Group: open, Item: item})
 }
 
-// putSequence sets the sequence of a request, if it has one.
-func (c *changes) putSequence(open uint64, q *smbwire.LockRequest) {
-	if bucket, number := q.Bucket(); bucket > 0 && bucket <= smbwire.LockBuckets {
+// putSequence sets the sequence of a request, if it has one. It returns the bit of its bucket.
+func (c *changes) putSequence(open uint64, q *smbwire.LockRequest) (bit uint64) {
+	bucket, bit := bucketOf(q)
+	if bit != 0 {
+		_, number := q.Bucket()
 		c.value = append(c.value[:0], number)
-		c.batch.Put(statefile.Key{Group: open, Item: uint64(bucket)}, c.value)
+		c.batch.Put(statefile.Key{Group: open, Item: bucket}, c.value)
 	}
+	return bit
+}
+
+// bucketOf returns the bucket of a request, which is the item of its record too, and the bit of the bucket. The bit is 0 if the
+// request has no sequence.
+func bucketOf(q *smbwire.LockRequest) (bucket, bit uint64) {
+	b, _ := q.Bucket()
+	if b == 0 || b > smbwire.LockBuckets {
+		return 0, 0
+	}
+	return uint64(b), 1 << (b - 1)
 }

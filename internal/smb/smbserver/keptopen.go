@@ -31,6 +31,8 @@ type keptOpen struct {
 	record openRecord
 	locks  keptLocks
 	last   uint64 // item of the last lock
+	// sequences has a bit for each bucket with a record.
+	sequences uint64
 	// over reports that no more is written: the open is closed, or the server stops.
 	over bool
 	// announced reports that the state has the record of a file that is being made.
@@ -79,7 +81,12 @@ func (k *keptOpen) begin(log *statefile.Log, id uint64, r openRecord, update fun
 }
 
 // resume takes over the records of a restored open.
-func (k *keptOpen) resume(log *statefile.Log, id uint64, r openRecord, locks map[uint64]vfs.Lock) {
+func (k *keptOpen) resume(log *statefile.Log, id uint64, r openRecord, locks map[uint64]vfs.Lock, sequences [smbwire.LockBuckets]uint8) {
+	for i, number := range sequences {
+		if number > 0 {
+			k.sequences |= 1 << i
+		}
+	}
 	k.log, k.id, k.record, k.last = log, id, r, firstLockItem
 	for item, l := range locks {
 		k.locks.add(l, item)
@@ -135,15 +142,35 @@ func (k *keptOpen) lock(locks []vfs.Lock, q *smbwire.LockRequest) error {
 	for i, l := range locks {
 		c.putLock(k.id, k.last+uint64(i)+1, l)
 	}
-	c.putSequence(k.id, q)
+	kept := c.putSequence(k.id, q)
 	if err := k.log.Apply(&c.batch); err != nil {
 		return err
 	}
+	k.sequences |= kept
 	for _, l := range locks {
 		k.last++
 		k.locks.add(l, k.last)
 	}
 	return nil
+}
+
+// failed removes the record of the bucket of a request that has failed. Precondition: the request did not have the number of the
+// record. Otherwise the next process would take a later request with that number for a repetition.
+func (k *keptOpen) failed(q *smbwire.LockRequest) error {
+	bucket, bit := bucketOf(q)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.log == nil || k.over || k.sequences&bit == 0 {
+		return nil
+	}
+	c := newChanges()
+	defer c.free()
+	c.batch.Delete(statefile.Key{Group: k.id, Item: bucket})
+	err := k.log.Apply(&c.batch)
+	if err == nil {
+		k.sequences &^= bit
+	}
+	return err
 }
 
 // unlock removes the locks of ranges, with the sequence of the request, and calls release for the ranges.
@@ -179,16 +206,19 @@ func (k *keptOpen) removeLocked(ranges []vfs.Range, q *smbwire.LockRequest) erro
 		taken, items = append(taken, l), append(items, item)
 		c.deleteLock(k.id, item)
 	}
+	var kept uint64
 	if len(taken) == len(ranges) {
-		c.putSequence(k.id, q)
+		kept = c.putSequence(k.id, q)
 	}
 	err := k.log.Apply(&c.batch)
 	if err != nil {
 		for i, l := range taken {
 			k.locks.add(l, items[i])
 		}
+		return err
 	}
-	return err
+	k.sequences |= kept
+	return nil
 }
 
 // end removes the records of the open, which is being closed. A failed removal is repeated by the log. If the

@@ -1,6 +1,7 @@
 package smbserver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -27,10 +28,26 @@ func handleLock(r *request, q smbwire.LockRequest) ntstatus.Status {
 	default:
 		st = lockRanges(r, o, &q)
 	}
-	if st != ntstatus.Success {
+	switch st {
+	case ntstatus.Success:
+		return locked(r, o, &q)
+	case ntstatus.Pending:
 		return st
 	}
-	return locked(r, o, &q)
+	return notLocked(o, &q, st)
+}
+
+// notLocked returns the status of a LOCK that has failed with st.
+func notLocked(o *open, q *smbwire.LockRequest, st ntstatus.Status) ntstatus.Status {
+	if !o.lasting() {
+		return st
+	}
+	return statusOf(o.durable.notLocked(q, st))
+}
+
+// notLocked returns the error of a request that has failed with err: that of the log if the record of the bucket cannot be removed.
+func (d *durable) notLocked(q *smbwire.LockRequest, err error) error {
+	return cmp.Or(d.kept.failed(q), err)
 }
 
 // locked makes the response to a LOCK that is done.
@@ -147,10 +164,10 @@ func waitForLock(r *request, o *open, q *smbwire.LockRequest, l vfs.Lock) ntstat
 		if st == ntstatus.Success {
 			st = o.gotLocks(q, l)
 		}
-		if st == ntstatus.Success {
-			st = locked(r, o, q)
+		if st != ntstatus.Success {
+			return notLocked(o, q, st)
 		}
-		return st
+		return locked(r, o, q)
 	}) {
 		return ntstatus.Pending
 	}

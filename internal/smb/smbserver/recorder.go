@@ -25,11 +25,12 @@ func (k recorder) Lock(l vfs.Lock, sequence uint32) error {
 	if k.d.locks.repeated(&q) {
 		return nil
 	}
-	if err := k.d.file.TryLock(l); err != nil {
-		return err
+	err := k.d.file.TryLock(l)
+	if err == nil {
+		err = k.d.gotLocks(&q, l)
 	}
-	if err := k.d.gotLocks(&q, l); err != nil {
-		return err
+	if err != nil {
+		return k.d.notLocked(&q, err)
 	}
 	k.d.locks.done(&q)
 	return nil
@@ -44,7 +45,7 @@ func (k recorder) Unlock(r vfs.Range, sequence uint32) error {
 		return nil
 	}
 	if err := k.d.kept.unlock([]vfs.Range{r}, &q, k.d.file.Unlock); err != nil {
-		return err
+		return k.d.notLocked(&q, err)
 	}
 	k.d.locks.done(&q)
 	return nil

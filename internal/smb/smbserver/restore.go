@@ -173,7 +173,7 @@ func (r *restoring) open(o *savedOpen) error {
 func (r *restoring) keep(d *durable, o *savedOpen) (err error) {
 	log := r.srv.cfg.Durable.State
 	if o.begun.IsZero() {
-		d.kept.resume(log, o.id, o.record, o.locks)
+		d.kept.resume(log, o.id, o.record, o.locks, o.sequences)
 		return nil
 	}
 	if o.record.file, err = d.file.Record(); err != nil {

@@ -204,6 +204,47 @@ func TestRestartGivesOpensBack(t *testing.T) {
 	r.wantState(0, 0)
 }
 
+// A client may use a number again after its other requests have failed, also if the server dies in between, and over another
+// protocol.
+//
+// Source: [MS-SMB2 3.3.5.14], [OP-116]
+func TestRestartForgetsTheSequenceBeforeAFailure(t *testing.T) {
+	const number = 7
+	for name, fails := range map[string]func(r *restarts, c *raw, id [16]byte){
+		"lock": func(_ *restarts, c *raw, id [16]byte) {
+			c.want(ntstatus.LockNotGranted, cmdLock, sequenced(lockBody(id, element{0, 1, lockExclusive | lockNow}), 3, number+1))
+		},
+		"unlock": func(_ *restarts, c *raw, id [16]byte) {
+			c.want(ntstatus.RangeNotLocked, cmdLock, sequenced(lockBody(id, element{50, 1, lockUnlock}), 3, number+1))
+		},
+		"lock over another protocol": func(r *restarts, _ *raw, id [16]byte) {
+			err := r.fileOf(id).LockOnce(vfs.Lock{Range: vfs.Range{Len: 1}, Exclusive: true}, 3<<4|(number+1))
+			if !errors.Is(err, ntstatus.LockNotGranted) {
+				t.Error(err)
+			}
+		},
+		"unlock over another protocol": func(r *restarts, _ *raw, id [16]byte) {
+			if err := r.fileOf(id).UnlockOnce(vfs.Range{Off: 50, Len: 1}, 3<<4|(number+1)); !errors.Is(err, ntstatus.RangeNotLocked) {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _, addr := newRestarts(t)
+			c, other := mount(t, addr, "data"), mount(t, addr, "data")
+			id := c.mustCreate(persistent(create{name: "f", access: 3, share: 3, disposition: 3}, 1, 0))
+			theirs := other.mustCreate(persistent(create{name: "f", access: 3, share: 3, disposition: 1}, 2, 0))
+			other.want(ntstatus.Success, cmdLock, unnumbered(theirs, element{0, 1, lockExclusive | lockNow}))
+			c.want(ntstatus.Success, cmdLock, sequenced(lockBody(id, element{10, 1, lockExclusive | lockNow}), 3, number))
+			fails(r, c, id)
+			_, addr = r.restart()
+			c, other = c.resume(addr), other.resume(addr)
+			id, _ = c.mustReclaim(id, 1), other.mustReclaim(theirs, 2)
+			c.want(ntstatus.LockNotGranted, cmdLock, sequenced(lockBody(id, element{0, 1, lockExclusive | lockNow}), 3, number))
+		})
+	}
+}
+
 // A second death before and after the reclaim loses nothing either, and a planned stop keeps the opens.
 func TestRestartsFollowEachOther(t *testing.T) {
 	r, _, addr := newRestarts(t)
