@@ -1,7 +1,7 @@
 // Command figures measures LWIO beside the programs that a user would take instead, and
 // beside the floors, the least that a pair of processes can do:
 //
-//		go run ./figures io|rdma|sock|copy|survive [--only ROW,...] [--rounds 5] [--runtime 1s] [--dir DIR] [--size MiB] [--json]
+//		go run ./figures io|rdma|sock|copy|survive|sqlite [--only ROW,...] [--rounds 5] [--runtime 1s] [--dir DIR] [--size MiB] [--json]
 //		go run ./figures compare --old LWIO [--new LWIO] [the same flags]
 //
 //	  - io: file I/O by 'lwio bench', beside a local file, TCP, and nbdkit with fio;
@@ -10,6 +10,7 @@
 //	  - copy: files copied by 'lwio cp', beside smbclient and Samba;
 //	  - survive: durable opens and their locks, with and without a state of the server, beside the floor of
 //	    writing their records, and the start of a server with a state;
+//	  - sqlite: SQLite on a share, and locks, beside a local file;
 //	  - compare: two binaries of lwio beside each other, on the same file.
 //
 // Client and server are separate processes, each on a core of its own unless a row says
@@ -72,13 +73,14 @@ var areas = map[string]func(l *measure.Lab, o options) ([]measure.Row, error){
 	"sock":    func(*measure.Lab, options) ([]measure.Row, error) { return sockRows, nil },
 	"copy":    prepareCopy,
 	"survive": prepareSurvive,
+	"sqlite":  prepareDatabases,
 	"compare": prepareCompare,
 }
 
 // parse parses the command line: an area, and flags.
 func parse(args []string) (area string, o options, err error) {
 	if len(args) == 0 || areas[args[0]] == nil {
-		return "", o, errors.New("the first argument is io, rdma, sock, copy, survive or compare")
+		return "", o, errors.New("the first argument is io, rdma, sock, copy, survive, sqlite or compare")
 	}
 	f := flag.NewFlagSet("figures "+args[0], flag.ContinueOnError)
 	f.IntVar(&o.Rounds, "rounds", 5, "runs of each subject; each figure is their median")

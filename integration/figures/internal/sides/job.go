@@ -48,6 +48,9 @@ type Job struct {
 	Durable   bool
 	ServerPID int
 
+	// Journal is the journal mode of a database.
+	Journal string
+
 	Active bool   // this is the active side
 	Peer   string // for the active one, the address of the passive one
 }
@@ -93,6 +96,13 @@ var benches = map[string]func(*side) error{
 
 	"open": (*side).opens,
 	"lock": (*side).locks,
+
+	"select":  (*side).selects,
+	"commit":  (*side).commits,
+	"lock by": (*side).askedLocks,
+	"fcntl":   (*side).localLocks,
+
+	"speedtest1": (*side).speedtest,
 
 	"read records":  (*side).readRecords,
 	"write records": (*side).writeRecords,

@@ -9,7 +9,6 @@ import (
 
 	"lwio"
 	"lwio/integration/internal/measure"
-	"lwio/internal/host"
 )
 
 // OfServer runs a benchmark of one side, whose server is not a side: 'lwio serve', whose process is ServerPID, with
@@ -70,14 +69,7 @@ func (s *side) withFile(do func(ctx context.Context, c *lwio.Client, f *lwio.Fil
 	if err != nil {
 		return err
 	}
-	var served time.Duration
-	err = s.phases(func(ops int) error {
-		before := host.ProcessCPU(s.ServerPID)
-		err := s.divide(ops, func(i int) error { return do(ctx, c, f, i) })
-		served = host.ProcessCPU(s.ServerPID) - before
-		return err
-	})
-	s.outcome.ServerCPU = served
+	err = s.servedPhases(func(i int) error { return do(ctx, c, f, i) })
 	if reconnects := c.Stats().SMBReconnects; err == nil && reconnects > 0 {
 		err = fmt.Errorf("the connection was lost %d times", reconnects)
 	}
