@@ -123,6 +123,28 @@ func BenchmarkOpenClose(b *testing.B) {
 	})
 }
 
+// A whole file of 4 KiB that replaces another one: the work of vfs for Client.WriteFile.
+func BenchmarkPublish(b *testing.B) {
+	s, data := newSite(b), make([]byte, 4096)
+	s.put("a/", "a/file")
+	b.ReportAllocs()
+	for b.Loop() {
+		o := s.mustOpen("a/.part", disposition(vfs.Create))
+		err := errors.Join(o.SetDeleteOnClose(true), o.Acquire())
+		if err == nil {
+			_, err = o.WriteAt(data, 0)
+			o.Release()
+		}
+		if err == nil {
+			err = o.Publish("a/file", true)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		closed(b, o)
+	}
+}
+
 func BenchmarkReadDir(b *testing.B) {
 	s := newSite(b)
 	const entries = 1000

@@ -85,6 +85,9 @@ func (d *Dir) openFile(path string, how vfs.HandleMode, flags int, perm fs.FileM
 	if err != nil {
 		return nil, errors.Join(translate(err), f.Close())
 	}
+	if flags&os.O_EXCL != 0 {
+		return h, nil // a new file is a regular one
+	}
 	info, err := h.Stat()
 	switch {
 	case err != nil:

@@ -99,11 +99,13 @@ func (d *Dir) Rename(from, to string, node vfs.NodeID, replace bool) error {
 		return err
 	}
 	defer oldDir.Close()
-	newDir, newName, err := d.parent(to)
-	if err != nil {
-		return err
+	newDir, newName := oldDir, lastName(to)
+	if pathpkg.Dir(from) != pathpkg.Dir(to) {
+		if newDir, _, err = d.parent(to); err != nil {
+			return err
+		}
+		defer newDir.Close()
 	}
-	defer newDir.Close()
 	if _, err := d.named(oldDir, oldName, from, node); err != nil {
 		return translate(err)
 	}
