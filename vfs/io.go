@@ -169,13 +169,26 @@ func (o *Open) writeFails(err error) error {
 // Errors: ACCESS_DENIED for a file that the open may not write.
 //
 // Source: [MS-SMB2 3.3.5.11] [OP-92f]
-func (o *Open) Sync() error {
+func (o *Open) Sync() error { return o.SyncNoting(func(error) {}) }
+
+// SyncNoting is Sync. If a sync of the backend fails, note is called with its error before another sync of the open
+// begins: so a later sync that succeeds does not hide the failure. It is the note of one of the calls that share the
+// sync. note must not sync or close the open.
+//
+// Source: [OP-92f]
+func (o *Open) SyncNoting(note func(error)) error {
 	return o.use("sync", func() error {
 		if !o.IsDir() && o.granted&dataWrite == 0 {
 			return ntstatus.AccessDenied
 		}
 		o.changes.settle().send()
-		return o.syncs.do(o.handle.Sync)
+		return o.syncs.do(func() error {
+			err := o.handle.Sync()
+			if err != nil {
+				note(err)
+			}
+			return err
+		})
 	})
 }
 

@@ -155,7 +155,7 @@ func (r *restoring) open(o *savedOpen) error {
 		return err
 	}
 	if rec.unsynced {
-		d.syncFailed.set(ntstatus.UnexpectedIOError, carrier{})
+		d.syncFailed.restore(ntstatus.UnexpectedIOError)
 	}
 	if !t.adopt(l, d) {
 		_ = file.Close() // vfs logs a failed delete
