@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -350,4 +351,30 @@ func FuzzRead(f *testing.F) {
 			s.Rights().Of("alice")
 		}
 	})
+}
+
+// The example of a configuration is one, with and without the keys that are not in effect.
+func TestExampleIsAConfiguration(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", "packaging", "server.toml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := regexp.MustCompile(`(?m)^#([a-z])`).ReplaceAllString(string(text), "$1")
+	for _, content := range []string{string(text), all} {
+		f, err := Read(put(t, content))
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := f.Apply(Defaults([]string{"shm", "iwarp"}), func(string) bool { return false })
+		if err == nil {
+			err = f.Check(&o, func(string) bool { return false })
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	f, err := Read(put(t, all))
+	if err != nil || len(f.values) < 10 || !f.Has("state") {
+		t.Errorf("the example has %d settings, %v", len(f.values), err)
+	}
 }
