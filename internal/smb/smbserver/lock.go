@@ -45,7 +45,8 @@ func notLocked(o *open, q *smbwire.LockRequest, st ntstatus.Status) ntstatus.Sta
 	return statusOf(o.durable.notLocked(q, st))
 }
 
-// notLocked returns the error of a request that has failed with err: that of the log if the record of the bucket cannot be removed.
+// notLocked returns the error of a request that has failed with err, or the error of the log if the record of the bucket
+// cannot be removed.
 func (d *durable) notLocked(q *smbwire.LockRequest, err error) error {
 	return cmp.Or(d.kept.failed(q), err)
 }
