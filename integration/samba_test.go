@@ -206,6 +206,23 @@ func sambaNames(t *testing.T, tree *smb.Tree, dir string) {
 	if err := d.Close(ctx); err != nil {
 		t.Error(err)
 	}
+	list, small, err := tree.ListSmall(ctx, "dir")
+	if err != nil || !small {
+		t.Fatalf("small %v, %v", small, err)
+	}
+	names = nil
+	for e, err := range list {
+		if err != nil || !e.Modified.Equal(when) {
+			t.Errorf("%+v, %v", e, err)
+		}
+		names = append(names, e.Name)
+	}
+	if len(names) != 1 || names[0] != "b" {
+		t.Error(names)
+	}
+	if can, err := tree.WritesWhole(ctx); can || err != nil {
+		t.Errorf("Samba writes whole files: %v, %v", can, err)
+	}
 	if err := tree.Remove(ctx, "dir"); err == nil {
 		t.Error("a directory with a file in it was removed")
 	}
