@@ -59,6 +59,8 @@
 // transaction if the server keeps its locks. Otherwise SQLite gets an I/O error, the transaction is not
 // reported as done, and its journal rolls it back at the next use.
 //
+// A journal is opened for a change, and removed, only while the server keeps the lock of the connection on the database.
+//
 // A file that the server does not keep any more fails with lwio.ErrStale, and with it each call of the
 // connection of SQLite; database/sql replaces that connection. A call of SQLite takes at most a minute. An
 // interrupt, or the end of a context of database/sql, ends the open of a database, and before the first change of a

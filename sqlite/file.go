@@ -129,8 +129,18 @@ func (f *file) excludesWriters(ctx context.Context) bool {
 	if f.database == nil || f.database.level < vfs.LOCK_RESERVED {
 		return false
 	}
-	_, err := f.database.f.Stat(ctx)
-	return err == nil
+	return f.database.keepsLock(ctx) == nil
+}
+
+// keepsLock returns an error if the lock of the database, by which the connection changes it, is lost. A journal has a name
+// and the lock belongs to an open: when a server that was away is back without the open, another connection may have the
+// lock, and a journal of that name is not ours. f may be nil.
+func (f *file) keepsLock(ctx context.Context) error {
+	if f == nil || f.database != f || f.level < vfs.LOCK_RESERVED {
+		return nil
+	}
+	_, err := f.f.Stat(ctx)
+	return err
 }
 
 // interruptible returns a context for one call that changes nothing. f may be nil.

@@ -218,6 +218,9 @@ func (s *share) openFile(name string, flags vfs.OpenFlag, database *file) (*file
 	if err != nil {
 		return nil, flags, openError(err, flags)
 	}
+	if err := database.keepsLock(ctx); err != nil {
+		return nil, flags, vfs.SystemError(errors.Join(err, g.Close()), sqlite3.CANTOPEN)
+	}
 	f := &file{s: s, f: g, name: name, flags: flags, database: database, powersafe: true}
 	if flags&vfs.OPEN_MAIN_DB != 0 {
 		f.database = f
@@ -276,13 +279,20 @@ func patiently(ctx context.Context, do func() error) error {
 	}
 }
 
-// Delete removes a file. With syncDir the removal is on stable storage when Delete returns.
+// Delete removes a file. With syncDir the removal is on stable storage when Delete returns. The journal of a database
+// is removed only while the connection has its lock.
 func (s *share) Delete(name string, syncDir bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), callTime)
 	defer cancel()
+	database := s.databaseOf(name)
 	uncertain := false
 	for {
-		err := patiently(ctx, func() error { return s.c.Remove(ctx, nameOf(name)) })
+		err := patiently(ctx, func() error {
+			if err := database.keepsLock(ctx); err != nil {
+				return err
+			}
+			return s.c.Remove(ctx, nameOf(name))
+		})
 		switch {
 		case err == nil, uncertain && errors.Is(err, fs.ErrNotExist):
 			return s.removed(ctx, name, syncDir)

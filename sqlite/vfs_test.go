@@ -17,6 +17,7 @@ import (
 	"github.com/ncruces/go-sqlite3/vfs"
 
 	"lwio"
+	"lwio/internal/test/faultconn"
 	"lwio/internal/test/leakcheck"
 	"lwio/lwiotest"
 	"lwio/rdma"
@@ -335,6 +336,44 @@ func TestDeleteIsDurable(t *testing.T) {
 	var missing sqlite3.ExtendedErrorCode
 	if err := files.Delete("journal", true); err == nil || errors.As(err, &missing) {
 		t.Errorf("a second delete: %v", err)
+	}
+}
+
+// A connection whose lock the server has lost neither opens nor removes the journal, which may be one of another
+// connection.
+func TestJournalBelongsToTheLock(t *testing.T) {
+	const journal = "a.db-journal"
+	s, link := lwiotest.NewServer(t, &lwiotest.Config{DurableTimeout: 20 * time.Millisecond}), new(faultconn.Link)
+	files, _ := client(t, s, lwio.TransportSMB, func(cfg *lwio.Config) {
+		cfg.DialContext, cfg.ReconnectTimeout = link.DialContext, busyTime
+	})
+	db, _, err := files.openFile("/a.db", vfs.OPEN_READWRITE|vfs.OPEN_CREATE|vfs.OPEN_MAIN_DB, nil)
+	check(t, err)
+	defer db.Close()
+	check(t, db.Lock(vfs.LOCK_SHARED))
+	check(t, db.Lock(vfs.LOCK_RESERVED))
+	open := func() error {
+		f, _, err := files.openFile("/"+journal, vfs.OPEN_READWRITE|vfs.OPEN_CREATE|vfs.OPEN_MAIN_JOURNAL, db)
+		if err == nil {
+			err = f.Close()
+		}
+		return err
+	}
+	check(t, open())
+	check(t, files.Delete("/"+journal, false))
+	link.Down()
+	awaitNoFiles(t, s)
+	link.Up()
+	theirs := filepath.Join(s.Dir, journal)
+	check(t, os.WriteFile(theirs, []byte("theirs"), 0o600))
+	if err := open(); err == nil {
+		t.Error("the journal is opened")
+	}
+	if err := files.Delete("/"+journal, false); err == nil {
+		t.Error("the journal is removed")
+	}
+	if got, err := os.ReadFile(theirs); err != nil || string(got) != "theirs" {
+		t.Errorf("the journal of another connection: %q, %v", got, err)
 	}
 }
 
