@@ -10,6 +10,9 @@ import (
 	"lwio/internal/smb/smbwire"
 )
 
+// looks is the number of looks at the arrivals in the time of keepAlive.
+const looks = 4
+
 // errSilent reports a server that gives no sign of life.
 var errSilent = errors.New("the server does not respond")
 
@@ -27,43 +30,58 @@ func (a *arrivals) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// keepAlive ends the connection if no byte has arrived for d: after a third of d it sends an ECHO, and
-// the rest of d is the time for any sign of life.
+// keepAlive ends the connection if no byte has arrived for d. It looks at the arrivals every d/looks. At the first look
+// without an arrival it sends an ECHO, and at look number looks-1 without any it ends the connection: the last byte
+// came before the look ahead of these. While a long message is written no ECHO can be sent; the write has a time limit
+// of its own.
 //
 // Source: [MS-SMB2 3.2.4.22]
 func (c *conn) keepAlive(d time.Duration) {
-	quiet := time.NewTimer(d / 3)
-	defer quiet.Stop()
-	for before := c.seen.n.Load(); ; before = c.seen.n.Load() {
+	look := time.NewTicker(d / looks)
+	defer look.Stop()
+	quiet := 0             // looks in a row without an arrival
+	var unsent atomic.Bool // the last ECHO has to wait for a message that is written
+	for before := c.seen.n.Load(); ; {
 		select {
 		case <-c.end.down:
 			return
-		case <-quiet.C:
+		case <-look.C:
 		}
-		if c.seen.n.Load() == before {
-			c.askForLife(before, d-d/3)
+		now := c.seen.n.Load()
+		if now != before {
+			before, quiet = now, 0
+			continue
 		}
-		quiet.Reset(d / 3)
+		switch quiet++; quiet {
+		case 1:
+			unsent.Store(false)
+			c.wg.Go(func() { c.askForLife(d-2*d/looks, &unsent) })
+		case looks - 1:
+			if unsent.Load() {
+				quiet = 0
+				continue
+			}
+			c.fail(errSilent)
+			return
+		}
 	}
 }
 
-// askForLife sends an ECHO. It ends the connection if no byte arrives after the number of reads
-// before within patience. While a long message is written no ECHO can be sent; the write has a time limit of its own.
-func (c *conn) askForLife(before uint64, patience time.Duration) {
+// askForLife sends an ECHO, and waits for the answer for at most patience. It sets unsent until the ECHO is sent. Without
+// a credit, each request in flight is as good as an ECHO.
+func (c *conn) askForLife(patience time.Duration, unsent *atomic.Bool) {
 	ctx, cancel := context.WithTimeout(c.renewal.ctx, patience)
 	defer cancel()
-	if err := c.credits.takeEcho(ctx); err == nil {
-		list, err := c.sendTaken(ctx, []request{{command: smbwire.CommandEcho, body: smbwire.Empty{}}})
-		if err != nil {
-			return
-		}
-		if r, err := c.wait(ctx, list[0]); err == nil {
-			c.free(r)
-			return
-		}
+	if err := c.credits.takeEcho(ctx); err != nil {
+		return
 	}
-	// Without a credit, each request in flight is as good as an ECHO.
-	if c.seen.n.Load() == before && c.renewal.ctx.Err() == nil {
-		c.fail(errSilent)
+	unsent.Store(true)
+	list, err := c.sendTaken(ctx, []request{{command: smbwire.CommandEcho, body: smbwire.Empty{}}})
+	if err != nil {
+		return
+	}
+	unsent.Store(false)
+	if r, err := c.wait(ctx, list[0]); err == nil {
+		c.free(r)
 	}
 }

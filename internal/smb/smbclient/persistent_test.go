@@ -150,28 +150,33 @@ func TestSessionNamesItsPredecessor(t *testing.T) {
 	}
 }
 
-// A silent server is noticed in time, by an ECHO. A server that answers ECHO, or that sends anything
-// else, is not silent.
+// A silent server is noticed in time, by an ECHO, whenever its last byte came. A server that answers ECHO, or that sends
+// anything else, is not silent.
 //
 // Source: [MS-SMB2 3.2.4.22]
 func TestKeepAliveNoticesSilentServer(t *testing.T) {
 	const limit = 9 * time.Second
-	synctest.Test(t, func(t *testing.T) {
-		var silent atomic.Bool
-		f, tree := fakeMount(t, func(f *fake) {
-			f.on = func(_ *fake, _ smbwire.Header, _ []byte) bool { return silent.Load() }
-		}, func(c *Config) { c.KeepAlive = limit })
-		time.Sleep(time.Hour)
-		if n, err := f.count(smbwire.CommandEcho), tree.s.Err(); n < 1000 || err != nil {
-			t.Fatalf("%d ECHO in an hour: %v", n, err)
-		}
-		silent.Store(true)
-		start := time.Now()
-		<-tree.s.Done()
-		if took := time.Since(start); took > limit+limit/3 || !errors.Is(tree.s.Err(), net.ErrClosed) || !errors.Is(tree.s.Err(), errSilent) {
-			t.Errorf("after %v: %v", took, tree.s.Err())
-		}
-	})
+	for last := time.Duration(0); last < limit; last += limit / 24 {
+		synctest.Test(t, func(t *testing.T) {
+			var silent atomic.Bool
+			f, tree := fakeMount(t, func(f *fake) {
+				f.on = func(_ *fake, _ smbwire.Header, _ []byte) bool { return silent.Load() }
+			}, func(c *Config) { c.KeepAlive = limit })
+			time.Sleep(20*limit + last)
+			if err := echo(t.Context(), tree.s); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := f.count(smbwire.CommandEcho), tree.s.Err(); n < 20 || err != nil {
+				t.Fatalf("%d ECHO: %v", n, err)
+			}
+			silent.Store(true)
+			start := time.Now()
+			<-tree.s.Done()
+			if took := time.Since(start); took > limit || !errors.Is(tree.s.Err(), net.ErrClosed) || !errors.Is(tree.s.Err(), errSilent) {
+				t.Errorf("after %v: %v", took, tree.s.Err())
+			}
+		})
+	}
 }
 
 // Without a credit no ECHO is sent; the requests in flight stand for it.
@@ -184,6 +189,32 @@ func TestKeepAliveNeedsNoCredit(t *testing.T) {
 		f := open(t, tree, readWrite("f"))
 		if err := f.Flush(t.Context()); !errors.Is(err, errSilent) {
 			t.Error(err)
+		}
+	})
+}
+
+// A server that does not take a message as fast as KeepAlive is not silent: no ECHO can be sent meanwhile.
+func TestKeepAliveWaitsForLongWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		goOn := make(chan struct{})
+		_, tree := fakeMount(t, onCommand(smbwire.CommandFlush, func(f *fake, h smbwire.Header, _ []byte) {
+			<-goOn // it reads no other message meanwhile
+			f.reply(h, ntstatus.Success, &smbwire.Empty{})
+		}), func(c *Config) { c.KeepAlive, c.Timeout = 3*time.Second, time.Hour })
+		f := open(t, tree, readWrite("f"))
+		done := make(chan error, 2)
+		for range cap(done) {
+			go func() { done <- f.Flush(t.Context()) }()
+		}
+		time.Sleep(time.Minute)
+		if err := tree.s.Err(); err != nil {
+			t.Error(err)
+		}
+		close(goOn)
+		for range cap(done) {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
 		}
 	})
 }
