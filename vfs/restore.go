@@ -59,7 +59,7 @@ type RestoreRequest struct {
 // Errors of Restore.
 var (
 	errReplaced = ntstatus.FileInvalid.Because(errors.New("another file has the name of the open now"))
-	errMissing  = ntstatus.ObjectNameNotFound.Because(errors.New("the file was removed or renamed"))
+	errMissing  = ntstatus.FileDeleted.Because(errors.New("the file was removed or renamed"))
 	errGrace    = ntstatus.FileNotAvailable.Because(errors.New("clients from before the restart of the server have the file open"))
 	errNarrowed = ntstatus.AccessDenied.Because(errors.New("the present permissions do not allow the access of the open"))
 )
@@ -68,8 +68,7 @@ var (
 // period: until all restored opens of the file are taken over or closed, every new open of the file is
 // refused with FILE_NOT_AVAILABLE. All opens of the earlier process are restored before others are made.
 //
-// Errors, as statuses: FILE_INVALID if another file has the name now; OBJECT_NAME_NOT_FOUND if no file
-// has it; ACCESS_DENIED if the rights of the user or the permissions of the file no longer allow the
+// Errors, as statuses: FILE_INVALID if another file has the name now; FILE_DELETED if no file has it; ACCESS_DENIED if the rights of the user or the permissions of the file no longer allow the
 // access of the open; the statuses of Open.
 func (f *FS) Restore(req RestoreRequest) (*Open, error) {
 	o, err := f.restore(&req)

@@ -163,6 +163,9 @@ func (h *handle) openAgain(ctx context.Context, l *link) (f *smbclient.File, err
 
 // fail makes the open stale, and returns its error.
 func (h *handle) fail(why error) error {
+	if !h.persistent && errors.Is(why, ntstatus.ObjectNameNotFound) {
+		why = ntstatus.FileDeleted // it was opened again by its name
+	}
 	err := fmt.Errorf("%w: %w", base.ErrStale, staleReason{why})
 	h.stale.CompareAndSwap(nil, &err)
 	h.s.forget(h)
@@ -180,6 +183,10 @@ func (e staleReason) Error() string {
 	switch {
 	case errors.Is(e.error, ntstatus.ObjectNameNotFound):
 		return "it was closed when its time without a connection was over, or by a restart"
+	case errors.Is(e.error, ntstatus.FileDeleted):
+		return "it was removed or renamed meanwhile"
+	case errors.Is(e.error, ntstatus.FileInvalid):
+		return "another file has its name now"
 	case errors.Is(e.error, ntstatus.AccessDenied):
 		return "the server refuses it to this user"
 	}

@@ -284,7 +284,7 @@ func TestStaleOpenIsNotRestored(t *testing.T) {
 			if err := os.Remove(filepath.Join(r.data, "f")); err != nil {
 				t.Fatal(err)
 			}
-		}, ntstatus.ObjectNameNotFound},
+		}, ntstatus.FileDeleted},
 		"replaced": {func(t *testing.T, r *restarts) {
 			if err := errors.Join(os.WriteFile(filepath.Join(r.data, "g"), nil, 0o644), os.Rename(filepath.Join(r.data, "g"), filepath.Join(r.data, "f"))); err != nil {
 				t.Fatal(err)
