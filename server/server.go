@@ -52,11 +52,13 @@ func New(cfg Config) (*Server, error) {
 		}
 	}
 	s.engine = newEngine(&cfg)
+	var guid [16]byte // random
 	if s.state != nil {
 		cfg.FS.TrackWrites()
+		guid = s.state.Instance()
 	}
 	smb := smbserver.Config{
-		FS: cfg.FS, ServerName: cfg.ServerName, Encryption: cfg.Encryption, Leases: cfg.Leases, Lookup: cfg.Lookup, Logger: cfg.Logger,
+		GUID: guid, FS: cfg.FS, ServerName: cfg.ServerName, Encryption: cfg.Encryption, Leases: cfg.Leases, Lookup: cfg.Lookup, Logger: cfg.Logger,
 		Kerberos: cfg.Kerberos, RequireKerberos: cfg.RequireKerberos,
 		MaxConnections: cfg.Limits.SMBConnections, MaxUserConnections: ofUser, AuthFailures: cfg.Limits.AuthFailures,
 		KeepAlive: cfg.KeepAlive, Memory: cfg.Limits.SMBMemory, Known: s.engine.conns.known,

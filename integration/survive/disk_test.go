@@ -7,7 +7,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -347,9 +346,7 @@ func TestRebootOfTheHostIsReported(t *testing.T) {
 			if err := s.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(filepath.Join(flags[1], "boot"), []byte("another\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			reboot(t, flags[1])
 			if err := s.Start(); err != nil {
 				t.Fatal(err)
 			}

@@ -5,22 +5,27 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"lwio"
+	"lwio/internal/test/faultconn"
 )
 
 // TestStaleFileSaysWhy kills the server, and changes the names of open files before the next one starts. The calls of
-// each file fail with an error that says what has happened to it, and write to no other file.
+// each file fail with an error that says which change it was, and write to no other file.
 func TestStaleFileSaysWhy(t *testing.T) {
 	const elsewhere, others = "elsewhere", "other"
 	cases := map[string]struct {
 		change func(name string) error
 		says   string
 	}{
-		"removed":  {os.Remove, "it was removed or renamed meanwhile"},
-		"renamed":  {func(name string) error { return os.Rename(name, filepath.Join(filepath.Dir(name), elsewhere)) }, "it was removed or renamed meanwhile"},
-		"replaced": {func(name string) error { return errors.Join(os.Remove(name), os.WriteFile(name, []byte(others), 0o600)) }, "another file has its name now"},
+		"removed": {os.Remove, "it was removed or renamed meanwhile"},
+		"renamed": {func(name string) error { return os.Rename(name, filepath.Join(filepath.Dir(name), elsewhere)) }, "it was removed or renamed meanwhile"},
+		"replaced": {func(name string) error {
+			return errors.Join(os.Remove(name), os.WriteFile(name, []byte(others), 0o600))
+		}, "another file has its name now"},
 		"a directory": {func(name string) error { return errors.Join(os.Remove(name), os.Mkdir(name, 0o700)) },
 			"another file has its name now"},
 	}
@@ -56,5 +61,81 @@ func TestStaleFileSaysWhy(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCloseInFlightReportsReboot kills the server while a CLOSE is in flight. The close of a file that was written to
+// succeeds after a restart of the server, and fails after a restart of the host, which may have lost the data.
+func TestCloseInFlightReportsReboot(t *testing.T) {
+	const smbClose = 0x06
+	for name, c := range map[string]struct {
+		rebooted bool
+		flag     int
+		want     error
+	}{
+		"killed":              {false, os.O_RDWR, nil},
+		"rebooted":            {true, os.O_RDWR, lwio.ErrStale},
+		"rebooted, read-only": {true, os.O_RDONLY, nil},
+	} {
+		for _, transport := range transports {
+			t.Run(name+" "+transport, func(t *testing.T) {
+				dir, flags := t.TempDir(), stateFlags(t, true)
+				if err := os.WriteFile(filepath.Join(dir, "f"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				s, link := serve(t, dir, flags...), new(faultconn.Link)
+				cfg := new(wires).config(transport)
+				cfg.DialContext = link.DialContext
+				client, err := lwio.Dial(t.Context(), s.URL(""), cfg)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer client.Close()
+				f, err := client.OpenFile(t.Context(), "f", c.flag, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.flag != os.O_RDONLY {
+					if _, err := f.WriteAt([]byte("data"), 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var sent atomic.Bool
+				inFlight := make(chan struct{})
+				link.Judge(func(command uint16) faultconn.Fate {
+					if command != smbClose || sent.Swap(true) {
+						return faultconn.Pass
+					}
+					close(inFlight)
+					return faultconn.LoseRequest
+				})
+				if err := s.Signal(syscall.SIGSTOP); err != nil { // it takes no other connection
+					t.Fatal(err)
+				}
+				closed := make(chan error, 1)
+				go func() { closed <- f.Close() }()
+				<-inFlight
+				if err := s.Kill(); err != nil {
+					t.Fatal(err)
+				}
+				if c.rebooted {
+					reboot(t, flags[1])
+				}
+				if err := s.Start(); err != nil {
+					t.Fatal(err)
+				}
+				if err := <-closed; !errors.Is(err, c.want) {
+					t.Errorf("the close: %v instead of %v", err, c.want)
+				}
+			})
+		}
+	}
+}
+
+// reboot changes the state in a directory as if the host had been started again.
+func reboot(t *testing.T, state string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(state, "boot"), []byte("another\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -53,7 +53,7 @@ func TestDamageIsFound(t *testing.T) {
 				_, err := openLog(c, boot, small)
 				var damage *CorruptError
 				switch {
-				case name == "boot" && err == nil: // a boot id of another boot, so the records are removed
+				case name == "boot" && err == nil: // a boot id of another boot, so the records are removed; or another instance
 				case name == "log.1" && i >= 8 && i < 12 && err != nil: // of another version
 				case !errors.As(err, &damage):
 					t.Fatalf("%s, byte %d, bit %d: %v", name, i, bit, err)
@@ -137,8 +137,9 @@ func TestBeginningOfFile(t *testing.T) {
 // Records of before a reboot are removed, even from damaged files.
 func TestRebootRemovesRecords(t *testing.T) {
 	d, _ := filled(t)
-	if l := mustOpen(t, d); l.Rebooted() {
-		t.Error("a reboot is reported after a restart of the process")
+	first := mustOpen(t, d).Instance()
+	if l := mustOpen(t, d); l.Rebooted() || l.Instance() != first {
+		t.Error("a reboot is reported after a restart of the process, or another instance")
 	}
 	clear(d.files["log.1"][20:])
 	l, err := openLog(d, "another", small)
@@ -147,6 +148,9 @@ func TestRebootRemovesRecords(t *testing.T) {
 	}
 	if got, err := contents(l); err != nil || len(got) != 0 || !l.Rebooted() {
 		t.Errorf("after a reboot: %v, %v, %v", got, err, l.Rebooted())
+	}
+	if now := l.Instance(); now == first || now == [16]byte{} || now != mustOpenAs(t, d, "another").Instance() {
+		t.Errorf("after a reboot the instance %x is %x", first, now)
 	}
 	if l, err := openLog(d, "another", small); err != nil || l.Rebooted() {
 		t.Errorf("the second start: %v", err)

@@ -20,7 +20,7 @@
 //
 //   - lock is locked (flock) while a process has the log open. The kernel unlocks it after the last
 //     system call of a killed process, so that no write of it is in flight any more.
-//   - boot has the boot id of the host, on stable storage.
+//   - boot has the boot id of the host and a random text, on stable storage.
 //   - log.N has a header with the end of the batches, the batches in order (frames: size, checksum,
 //     changes), and zeros.
 //

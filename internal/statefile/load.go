@@ -1,6 +1,9 @@
 package statefile
 
 import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -8,12 +11,16 @@ import (
 	"slices"
 )
 
-// bootName is the file with the boot id of the host. It is on stable storage before the first file of the
-// log exists, so after a failure of the host it tells that the files of the log are of before.
+// bootName is the file with the boot id of the host, a space and a random text. It is on stable storage before the first
+// file of the log exists, so after a failure of the host it tells that the files of the log are of before.
 const bootName = "boot"
 
-// bootIDSize bounds a boot id, in bytes.
-const bootIDSize = 64
+const (
+	// bootIDSize bounds a boot id, in bytes.
+	bootIDSize = 64
+	// bootFileSize bounds the file with it: the random text has 26 bytes.
+	bootFileSize = bootIDSize + 28
+)
 
 // load reads the files of the directory.
 func (l *Log) load(boot string) error {
@@ -37,9 +44,11 @@ func (l *Log) load(boot string) error {
 			}
 		}
 		gens = nil
-		if err := l.dir.store(bootName, []byte(boot+"\n")); err != nil {
+		content := fmt.Appendf(nil, "%s %s\n", boot, rand.Text())
+		if err := l.dir.store(bootName, content); err != nil {
 			return err
 		}
+		l.setInstance(content)
 	}
 	return l.loadFiles(gens)
 }
@@ -54,10 +63,18 @@ func (l *Log) sameBoot(boot string, files bool) (bool, error) {
 		return false, &CorruptError{File: l.dir.path(bootName), Reason: "the file is missing"}
 	case err != nil:
 		return false, err
-	case len(b) < 2 || len(b) > bootIDSize+1 || b[len(b)-1] != '\n':
+	case len(b) < 2 || len(b) > bootFileSize || b[len(b)-1] != '\n':
 		return false, &CorruptError{File: l.dir.path(bootName), Reason: "not a boot id"}
 	}
-	return string(b) == boot+"\n", nil
+	l.setInstance(b)
+	id, _, _ := bytes.Cut(b[:len(b)-1], []byte(" "))
+	return string(id) == boot, nil
+}
+
+// setInstance sets Instance by the content of the file with the boot id.
+func (l *Log) setInstance(content []byte) {
+	sum := sha256.Sum256(content)
+	copy(l.instance[:], sum[:])
 }
 
 // generations returns the generations of the files, in order.

@@ -51,6 +51,7 @@ var defaultSizes = sizes{chunk: 1 << 20, least: 1 << 20, quantum: 1 << 10}
 type Log struct {
 	sizes    sizes
 	boot     string
+	instance [16]byte
 	rebooted bool
 
 	mu      sync.Mutex
@@ -120,6 +121,9 @@ func (l *Log) Rebooted() bool { return l.rebooted }
 
 // BootID returns the number of this run of the host's kernel, of at most 64 bytes.
 func (l *Log) BootID() string { return l.boot }
+
+// Instance returns a random number of the directory, which stays until the host is started again.
+func (l *Log) Instance() [16]byte { return l.instance }
 
 // Apply makes the changes of b. When it returns nil they outlive the process. After an error none of them
 // is made. Batches take effect in the order of the calls.

@@ -163,6 +163,12 @@ type fataler interface {
 
 func mustOpen(t fataler, d *fakeDir) *Log {
 	t.Helper()
+	return mustOpenAs(t, d, boot)
+}
+
+// mustOpenAs is mustOpen on a host with another boot id.
+func mustOpenAs(t fataler, d *fakeDir, boot string) *Log {
+	t.Helper()
 	l, err := openLog(d, boot, small)
 	if err != nil {
 		t.Fatal(err)

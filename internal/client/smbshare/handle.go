@@ -25,9 +25,9 @@ type handle struct {
 	persistent bool
 	locks      lockSequences
 
-	stale  atomic.Pointer[error] // why the server does not keep the open; nil as long as it may
-	closed atomic.Bool           // by the program
-	wrote  atomic.Bool           // a WRITE or a change of the size was sent, or is about to be
+	stale  atomic.Pointer[staleness] // why the server does not keep the open; nil as long as it may
+	closed atomic.Bool               // by the program
+	wrote  atomic.Bool               // a WRITE or a change of the size was sent, or is about to be
 
 	turn chan struct{} // holds a token while a goroutine reclaims or closes the open
 	// left is the last file that was closed, with the result. The holder of the turn has them.
@@ -56,8 +56,8 @@ func (h *handle) Created() Entry { return h.created }
 
 // Err returns base.ErrStale with its reason, or nil.
 func (h *handle) Err() error {
-	if why := h.stale.Load(); why != nil {
-		return *why
+	if s := h.stale.Load(); s != nil {
+		return s.err
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (h *handle) reclaim(ctx context.Context, l *link) error {
 		if l.s.Err() != nil || ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
 			return &awayError{err}
 		}
-		return h.fail(err)
+		return h.fail(err, l)
 	}
 	if err := h.settleLocks(ctx, f, l); err != nil {
 		return &awayError{err}
@@ -161,13 +161,15 @@ func (h *handle) openAgain(ctx context.Context, l *link) (f *smbclient.File, err
 	return f, err
 }
 
-// fail makes the open stale, and returns its error.
-func (h *handle) fail(why error) error {
+// fail makes the open stale, because its reclaim on l was refused, and returns its error.
+func (h *handle) fail(why error, l *link) error {
+	_, on := h.file()
 	if !h.persistent && errors.Is(why, ntstatus.ObjectNameNotFound) {
 		why = ntstatus.FileDeleted // it was opened again by its name
 	}
-	err := fmt.Errorf("%w: %w", base.ErrStale, staleReason{why})
-	h.stale.CompareAndSwap(nil, &err)
+	reason := staleReason{why, on.s.ServerGUID() == l.s.ServerGUID()}
+	s := &staleness{fmt.Errorf("%w: %w", base.ErrStale, reason), errors.Is(why, ntstatus.ObjectNameNotFound) && reason.sameServer}
+	h.stale.CompareAndSwap(nil, s)
 	h.s.forget(h)
 	if h.closed.Load() {
 		return h.Err()
@@ -176,13 +178,27 @@ func (h *handle) fail(why error) error {
 	return h.Err()
 }
 
+// staleness is the reason for which the server does not keep an open.
+type staleness struct {
+	err error // base.ErrStale with the reason
+	// closed: the server has closed the open, and has kept all that was written.
+	closed bool
+}
+
 // staleReason is the refusal of a reclaim in words. It has no status: the status speaks of the CREATE.
-type staleReason struct{ error }
+type staleReason struct {
+	error
+	// sameServer: the server has the GUID that it had when it knew the open. A server with a state gets another
+	// one when its host is started again, and a server without a state each time.
+	sameServer bool
+}
 
 func (e staleReason) Error() string {
 	switch {
+	case errors.Is(e.error, ntstatus.ObjectNameNotFound) && e.sameServer:
+		return "it was closed when its time without a connection was over"
 	case errors.Is(e.error, ntstatus.ObjectNameNotFound):
-		return "it was closed when its time without a connection was over, or by a restart"
+		return "the server was started again and has not kept it; writes that were not synced may be lost"
 	case errors.Is(e.error, ntstatus.FileDeleted):
 		return "it was removed or renamed meanwhile"
 	case errors.Is(e.error, ntstatus.FileInvalid):
@@ -360,6 +376,9 @@ func (h *handle) SetDelete(ctx context.Context, on bool) error {
 
 // Close closes the open. If the call ends before the next link is there, the open is reclaimed and closed
 // then.
+//
+// If the response was lost, and the server does not know the open any more, it was closed. But if the server has another
+// GUID now, its host may have lost writes, and the error is base.ErrStale, as without the request.
 func (h *handle) Close(ctx context.Context) error {
 	if h.closed.Swap(true) {
 		return nil
@@ -377,13 +396,16 @@ func (h *handle) Close(ctx context.Context) error {
 		sent = sent || lost(l, err) && !Unsent(err)
 		return err
 	})
-	if sent && errors.Is(err, base.ErrStale) {
-		err = nil // it was closed before the response was lost
+	if s := h.stale.Load(); sent && s != nil && errors.Is(err, base.ErrStale) && (s.closed || !h.mayWrite()) {
+		err = nil
 	}
 	if err == nil || h.s.isUp() {
 		h.s.forget(h)
 	}
 	return err
 }
+
+// mayWrite reports whether data can be written by the open.
+func (h *handle) mayWrite() bool { return h.req.Access&(accessWriteData|accessAppendData) != 0 }
 
 var _ Handle = (*handle)(nil)

@@ -85,6 +85,11 @@ func (s *Session) Encryption() string {
 	return ""
 }
 
+// ServerGUID returns the GUID of the server, which the two sides have authenticated.
+//
+// Source: [MS-SMB2 2.2.4]
+func (s *Session) ServerGUID() [16]byte { return s.neg.response.ServerGUID }
+
 // ID returns the id by which a later session of the same user replaces this one, in
 // Config.PreviousSession.
 //

@@ -69,7 +69,8 @@ type Config struct {
 	FS *vfs.FS
 	// ServerName is the name of the server in NTLM. Default: "LWIO".
 	ServerName string
-	// GUID identifies the server. Default: random.
+	// GUID identifies the server. It is the same after a restart that loses no written data, and another one otherwise: a
+	// client concludes from it how an open has ended that the server does not know any more. Default: random.
 	GUID [16]byte
 	// Lookup returns the canonical name of a user, and the NT hash of the user's password;
 	// nil has no users. All spellings of a user must have the same canonical name: limits go
