@@ -11,5 +11,8 @@ func TestLosesData(t *testing.T) {
 		if got := s.LosesData(); got != want {
 			t.Errorf("%v: %v", s, got)
 		}
+		if got := LosesData(s.Err()); got != want {
+			t.Errorf("the error of %v: %v", s, got)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package fileio
 
 import (
 	"context"
-	"errors"
 	"math"
 	"time"
 
@@ -93,21 +92,6 @@ func (f *File) ask(ctx context.Context, message func(fid uint16) wire.Header, us
 	}
 	f.c.freeCall(o)
 	return true, err
-}
-
-// flush puts the written data on the disk. It sends another SYNC after a failure of the disk, as over SMB: the server
-// repeats the failure over another connection until a later SYNC shows that the client has the answer.
-//
-// Source: [OP-92f], [OP-116]
-func (f *File) flush(ctx context.Context) error {
-	ok, err := f.ask(ctx, wire.NewSync, nil)
-	if !ok {
-		return f.h.Flush(ctx)
-	}
-	if errors.Is(err, ntstatus.UnexpectedIOError) || errors.Is(err, ntstatus.DiskFull) {
-		_, _ = f.ask(ctx, wire.NewSync, nil) // the first error is the one to report
-	}
-	return err
 }
 
 // describe asks for the size, the times and the attributes.

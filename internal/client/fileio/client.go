@@ -140,7 +140,7 @@ func (c *Client) OpenEntry(ctx context.Context, name string, req smbshare.OpenRe
 	}
 	return &File{
 		c: c, name: clean, h: h, options: req.Options,
-		regs: make([]atomic.Pointer[registration], len(c.Paths)), registering: tokens(len(c.Paths)),
+		regs: make([]atomic.Pointer[registration], len(c.Paths)), registering: tokens(len(c.Paths)), syncs: fileSyncs{turn: make(chan struct{}, 1)},
 	}, nil
 }
 
@@ -312,7 +312,7 @@ func (c *Client) SyncDir(ctx context.Context, name string) error {
 	if err != nil {
 		return base.Wrap("sync", name, err)
 	}
-	err = h.Flush(ctx)
+	_, err = h.Flush(ctx)
 	if e := closeHandle(ctx, &c.Cfg, h); err == nil {
 		err = e
 	}

@@ -332,9 +332,9 @@ func (h *fakeHandle) Settle(ctx context.Context) error {
 	}
 }
 
-func (h *fakeHandle) Flush(context.Context) error {
+func (h *fakeHandle) Flush(context.Context) (<-chan error, error) {
 	h.s.count(&h.s.flushes)
-	return nil
+	return nil, nil
 }
 
 func (h *fakeHandle) Lock(ctx context.Context, _ smbshare.Range, _, _ bool, _ smbshare.Carrier) error {

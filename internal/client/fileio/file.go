@@ -23,6 +23,7 @@ type File struct {
 	options uint32
 	closed  atomic.Bool
 	writes  barrier.Barrier // Sync, Truncate, Unlock and Close wait for it
+	syncs   fileSyncs
 	// smbCalls counts the file calls before the first registration.
 	smbCalls atomic.Uint32
 
@@ -103,7 +104,7 @@ func (f *File) check(ctx context.Context, off int64, n int) error {
 
 // Sync flushes the file after all earlier writes.
 func (f *File) Sync(ctx context.Context) error {
-	return base.Wrap("sync", f.name, f.ordered(ctx, f.flush))
+	return base.Wrap("sync", f.name, f.ordered(ctx, f.sync))
 }
 
 // Truncate changes the size of the file over SMB after all earlier writes.

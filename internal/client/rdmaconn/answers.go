@@ -293,7 +293,10 @@ func (r *receiver) settled(s *Request, was requestState, ios wire.IOStatusBlock,
 		return r.credits.answered(s, ios)
 	case kindWakeUp:
 		return r.wokenUp(s, ios.Status)
-	case kindControl, kindRead, kindWrite, kindStat, kindSync, kindChange:
+	case kindSync:
+		s.sendLate(StatusError(ios.Status))
+		r.credits.release(s)
+	case kindControl, kindRead, kindWrite, kindStat, kindChange:
 		r.credits.release(s)
 	}
 	return nil

@@ -31,6 +31,7 @@ type FileCall struct {
 	arrivals Arrivals
 	place    *Place
 	conn     *Conn
+	late     chan error // for the answer to a SYNC that was given up, or nil
 	ios      wire.IOStatusBlock
 	failed   error
 }
@@ -57,8 +58,16 @@ func (o *FileCall) Deliver(bounce []byte, ios wire.IOStatusBlock) {
 // Answer keeps the answer for the waiting call.
 func (o *FileCall) Answer(ios wire.IOStatusBlock, err error) { o.ios, o.failed = ios, err }
 
-// Abandon gives the epoch to the request.
+// Late returns a channel that receives, after Call has given up a SYNC, its failure, or nil if it succeeded or its
+// connection is torn down, and is closed then. Without such a SYNC it returns nil.
+func (o *FileCall) Late() <-chan error { return o.late }
+
+// Abandon gives the epoch to the request, and has it keep the answer to a SYNC.
 func (o *FileCall) Abandon() *barrier.Epoch {
+	if s := o.ticket.request; s.kind == kindSync {
+		o.late = make(chan error, 1)
+		s.late = o.late
+	}
 	e := o.Epoch
 	o.Epoch = nil
 	return e

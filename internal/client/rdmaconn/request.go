@@ -75,6 +75,7 @@ type Request struct {
 	ticket *Ticket        // of the operation that waits, or nil
 	buffer *BufferRegion  // that a read goes to or a write is gathered from, or nil
 	epoch  *barrier.Epoch // of a write that was given up
+	late   chan<- error   // for the answer to a SYNC that was given up, or nil
 
 	// The message on a sealed connection, until it is posted: source is its data, in parts.
 	source   [][]byte
@@ -176,12 +177,22 @@ func (s *Request) free() {
 	s.word.Store((s.load().generation() + 1) << stateBits)
 }
 
-// drop lets go of the operation, its Buffer and its epoch.
+// drop lets go of the operation, its Buffer and its epoch, and of an answer that does not come.
 func (s *Request) drop() {
 	s.buffer, s.ticket = nil, nil
 	if s.epoch != nil {
 		s.epoch.End()
 		s.epoch = nil
+	}
+	s.sendLate(nil)
+}
+
+// sendLate hands over the answer to a SYNC that was given up, or nil if there is none, once.
+func (s *Request) sendLate(answer error) {
+	if s.late != nil {
+		s.late <- answer // has room
+		close(s.late)
+		s.late = nil
 	}
 }
 

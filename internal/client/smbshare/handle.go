@@ -296,20 +296,6 @@ func (h *handle) WriteAt(ctx context.Context, p []byte, off int64) (n int, err e
 	return n, err
 }
 
-// Flush sends another FLUSH after a failure of the disk. The server repeats the failure after a loss of the
-// connection, until a later FLUSH shows that the client has the response.
-//
-// Source: [OP-92f]
-func (h *handle) Flush(ctx context.Context) error {
-	return h.try(ctx, true, func(f *smbclient.File) error {
-		err := f.Flush(ctx)
-		if errors.Is(err, ntstatus.UnexpectedIOError) || errors.Is(err, ntstatus.DiskFull) {
-			_ = f.Flush(ctx) // the first error is the one to report
-		}
-		return err
-	})
-}
-
 // Settle returns nil after a loss: the server has ended the requests of the lost link before it
 // answered on the next one. It needs no link if there was no such request.
 //

@@ -127,7 +127,9 @@ type Handle interface {
 	// ReadAt and writeAt follow io.ReaderAt and io.WriterAt.
 	ReadAt(ctx context.Context, p []byte, off int64) (int, error)
 	WriteAt(ctx context.Context, p []byte, off int64) (int, error)
-	Flush(ctx context.Context) error
+	// Flush puts the written data on the disk. late is not nil if a request was sent. It receives the answer, or why that is
+	// lost, if ctx ends before, and then the failure of a later request that Flush has sent. Then it is closed.
+	Flush(ctx context.Context) (late <-chan error, err error)
 	// Settle waits until no writeAt or setSize that was given up may still be done.
 	Settle(ctx context.Context) error
 	// Lock locks a range, and waits for it or not; unlock ends one lock of it. by is another carrier that the
