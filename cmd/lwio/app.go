@@ -33,6 +33,7 @@ type app struct {
 	stdout io.Writer
 	stderr io.Writer
 	env    func(string) string
+	args   []string // of the command line
 
 	passwordFile string
 	requireRDMA  bool
@@ -50,6 +51,12 @@ type usageError struct{ error }
 // Unwrap returns the cause.
 func (e usageError) Unwrap() error { return e.error }
 
+// reported is the exit status of another process that ran the command and has reported its failure itself.
+type reported int
+
+// Error says the status.
+func (r reported) Error() string { return fmt.Sprintf("exit status %d", int(r)) }
+
 func usagef(format string, args ...any) error {
 	return usageError{fmt.Errorf(format, args...)}
 }
@@ -57,6 +64,7 @@ func usagef(format string, args ...any) error {
 // run executes the command line and returns the exit status.
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
+	a.args = args
 	root.SetArgs(args)
 	root.SetIn(a.stdin)
 	root.SetOut(a.stdout)
@@ -64,6 +72,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
+	}
+	if status := reported(0); errors.As(err, &status) {
+		return int(status)
 	}
 	var usage usageError
 	isUsage := errors.As(err, &usage)

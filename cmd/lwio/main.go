@@ -21,7 +21,11 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, env: os.Getenv}
-	code := a.run(ctx, os.Args[1:])
+	run := a.run
+	if isHelper(os.Args[0]) {
+		run = a.helper
+	}
+	code := run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)
 }

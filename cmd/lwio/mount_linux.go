@@ -17,10 +17,11 @@ import (
 
 // mountOptions are the flags of mount.
 type mountOptions struct {
-	readOnly, allowOther, pageCache bool
-	remember                        time.Duration
-	uid, gid                        int
-	fileMode, dirMode               permissions
+	readOnly, noExec, allowOther, pageCache bool
+	background                              bool
+	remember                                time.Duration
+	uid, gid                                int
+	fileMode, dirMode                       permissions
 }
 
 // permissions is the value of a flag: permissions in octal.
@@ -49,7 +50,9 @@ func (a *app) mountCommand() *cobra.Command {
 		Short: "Show a share as a directory of this host",
 		Long: `Show a share as the directory DIR, by FUSE, until interrupted or until 'fusermount3 -u DIR'.
 Root needs no other program; other users need fusermount3. The URL names a share, without a
-path. Once the share is mounted, mount prints DIR.
+path. Once the share is mounted, mount prints DIR. With --background it then returns, and the
+mount goes on in another process. Under the name mount.lwio the command is the helper of
+mount(8) for the type lwio, as in fstab.
 
 Each read and write asks the server, so all hosts see the same data. --page-cache lets the
 kernel keep data of a file while it is open. Every call ends within --timeout, also if the
@@ -59,10 +62,17 @@ SMB carries no owners and modes: all files have those of the flags, and chmod ke
 the owner may write a file. There are no symbolic and hard links, and no extended attributes. Locks (flock, fcntl) hold
 within this host.`,
 		Args: exactArgs(2, "a URL and a directory"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.mount(cmd.Context(), &o, args[0], args[1]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if o.background && !a.inBackground() {
+				return a.background()
+			}
+			return a.mount(cmd.Context(), &o, args[0], args[1])
+		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.readOnly, "read-only", false, "refuse changes")
+	f.BoolVar(&o.noExec, "no-exec", false, "forbid the execution of files")
+	f.BoolVar(&o.background, "background", false, "return once the share is mounted")
 	f.BoolVar(&o.allowOther, "allow-other", false, "let other users use the directory, as its owner and modes allow")
 	f.BoolVar(&o.pageCache, "page-cache", false, "let the kernel keep data while a file is open: changes of other hosts show at the next open")
 	f.Var((*duration)(&o.remember), "remember", "how long the kernel may keep names and attributes")
@@ -95,6 +105,15 @@ func (d *duration) String() string { return time.Duration(*d).String() }
 // Type is the name of the value in the help.
 func (d *duration) Type() string { return "duration" }
 
+// mounted reports that the share is mounted.
+func (a *app) mounted(dir string) error {
+	if a.inBackground() {
+		return a.detach()
+	}
+	_, err := fmt.Fprintln(a.stdout, dir)
+	return err
+}
+
 // mount mounts a share until ctx ends, or until another program removes the mount.
 func (a *app) mount(ctx context.Context, o *mountOptions, url, dir string) error {
 	dir, err := filepath.Abs(dir)
@@ -112,7 +131,7 @@ func (a *app) mount(ctx context.Context, o *mountOptions, url, dir string) error
 			return fmt.Errorf("mount %s: the share is not a directory", t)
 		}
 		m, err := mount.New(mount.Config{
-			Client: c, Dir: dir, Source: t.String(), ReadOnly: o.readOnly, AllowOther: o.allowOther, PageCache: o.pageCache,
+			Client: c, Dir: dir, Source: t.String(), ReadOnly: o.readOnly, NoExec: o.noExec, AllowOther: o.allowOther, PageCache: o.pageCache,
 			Timeout: a.timeout, Remember: o.remember,
 			UID: uint32(o.uid), GID: uint32(o.gid), FileMode: uint32(o.fileMode), DirMode: uint32(o.dirMode),
 			Logger: a.logger(context.WithoutCancel(ctx)),
@@ -120,7 +139,7 @@ func (a *app) mount(ctx context.Context, o *mountOptions, url, dir string) error
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(a.stdout, dir); err != nil {
+		if err := a.mounted(dir); err != nil {
 			return errors.Join(err, m.Unmount())
 		}
 		gone := make(chan struct{})

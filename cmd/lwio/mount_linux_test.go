@@ -85,17 +85,23 @@ func TestMountAgainAfterDeath(t *testing.T) {
 	wantFile(t, filepath.Join(s.dir, "d", "f"), []byte("content"))
 }
 
+// unmount removes a mount, as umount(8) does.
+func unmount(t *testing.T, dir string) {
+	t.Helper()
+	if os.Geteuid() == 0 {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Fatal(err)
+		}
+	} else if out, err := exec.Command("fusermount3", "-u", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
 // Another program can remove the mount: the command then ends in order.
 func TestMountEndsWithUnmount(t *testing.T) {
 	s := startServer(t, t.TempDir())
 	m := startMount(t, s.url, t.TempDir())
-	if os.Geteuid() == 0 {
-		if err := syscall.Unmount(m.dir, 0); err != nil {
-			t.Fatal(err)
-		}
-	} else if out, err := exec.Command("fusermount3", "-u", m.dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	unmount(t, m.dir)
 	if err := m.cmd.Wait(); err != nil {
 		t.Errorf("%v\n%s", err, m.errs.String())
 	}

@@ -32,6 +32,8 @@ type Config struct {
 	Source string
 	// ReadOnly refuses changes.
 	ReadOnly bool
+	// NoExec forbids the execution of files.
+	NoExec bool
 	// AllowOther lets other users use the mount; the kernel then checks owner and mode.
 	AllowOther bool
 	// PageCache lets the kernel keep data of a file while it is open: reads see changes of other hosts when the
@@ -98,9 +100,16 @@ func New(cfg Config) (*Mount, error) {
 	if cfg.AllowOther {
 		o.Options = append(o.Options, "default_permissions")
 	}
+	o.DirectMountFlags = unix.MS_NOSUID | unix.MS_NODEV
 	if cfg.ReadOnly {
 		o.Options = append(o.Options, "ro")
-		o.DirectMountFlags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV
+		o.DirectMountFlags |= unix.MS_RDONLY
+	}
+	if cfg.NoExec {
+		o.DirectMountFlags |= unix.MS_NOEXEC
+		if !o.DirectMount { // an option of fusermount3, which mount(2) does not know
+			o.Options = append(o.Options, "noexec")
+		}
 	}
 	server, err := fusefs.Mount(cfg.Dir, &node{m: m}, o)
 	if err != nil {
