@@ -83,7 +83,8 @@ func (s *Server) restore() error {
 	r := restoring{srv: s, lineages: make(map[durableKey]*Lineage), closing: make(map[uint64]*vfs.Open)}
 	for _, o := range saved {
 		if err := r.open(o); err != nil {
-			if o.begun.IsZero() { // else the client does not know of the open
+			// Otherwise the client does not know of the open, or has closed it, and may have deleted the file by that.
+			if o.begun.IsZero() && !o.record.closed {
 				s.lineages.stale[o.id] = staleOpen{o.record.durableKey(), ntstatus.Of(err)}
 			}
 			s.cfg.Logger.Warn("smb: open not restored", "user", o.record.user, "share", o.record.file.Share, "path", o.record.file.Path, "err", err)
