@@ -23,7 +23,7 @@ var Serving = []Point{
 	{Name: "write over RDMA: a record", File: "internal/writelog/record.go", Line: "atomic.StoreUint64(&s[wordNumber], x[wordNumber])", After: true, Most: 99},
 	WithoutResult,
 	{Name: "write over RDMA: no answer", File: "server/dispatch.go", Line: "o.c.replay.record(", After: true, Most: 99},
-	{Name: "sync: nothing synced", File: "vfs/io.go", Line: "return o.syncs.do(o.handle.Sync)", Most: 9},
+	{Name: "sync: nothing synced", File: "vfs/io.go", Line: "err := o.handle.Sync()", Most: 9},
 	{Name: "sync: no answer", File: "internal/smb/smbserver/rw.go", Line: "return r.resp.empty()", Most: 9},
 	{Name: "sync over RDMA: no answer", File: "server/filecalls.go", Line: "err := o.file.open.SyncFor(", After: true, Most: 9},
 	{Name: "rename or remove: recorded, not done", File: "internal/smb/smbserver/keptfile.go", Line: "return do()", Most: 6},
