@@ -3,6 +3,7 @@ package lwio_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
@@ -231,6 +232,40 @@ func TestEachFailureOfSyncIsGivenOnce(t *testing.T) {
 				k.want("the sync", failure)
 				k.cut()
 				k.want("over the next connection", nil)
+			})
+		})
+	}
+}
+
+// The request after a failure fails too. The next Sync reports that if data was written in between, and not otherwise.
+//
+// Source: [OP-92f], [OP-116]
+func TestDataWrittenDuringAFailingSyncIsReported(t *testing.T) {
+	for _, written := range []bool{false, true} {
+		t.Run(fmt.Sprintf("written %t", written), func(t *testing.T) {
+			var fails atomic.Int32
+			var write func()
+			onSync := func() error {
+				switch n := fails.Add(-1); {
+				case n < 0:
+					return nil
+				case n == 1 && written:
+					write()
+				}
+				return syscall.EIO
+			}
+			onSyncFailures(t, onSync, func(k *syncFailure) {
+				write = func() {
+					if _, err := k.f.WriteAt([]byte("y"), 1); err != nil {
+						t.Error(err)
+					}
+				}
+				fails.Store(2)
+				k.want("the sync", syscall.EIO)
+				if written {
+					k.want("the sync of the other data", syscall.EIO)
+				}
+				k.want("the last sync", nil)
 			})
 		})
 	}

@@ -117,11 +117,6 @@ func TestErrorsOfTheDiskReachTheCaller(t *testing.T) {
 					if !errors.Is(err, want) {
 						t.Errorf("%s: %v instead of %q", call.name, err, want)
 					}
-					if call.name == "sync" { // the request that shows the server the answer has failed too
-						if err := call.do(); !errors.Is(err, want) {
-							t.Errorf("%s after two failures: %v instead of %q", call.name, err, want)
-						}
-					}
 					if err := call.do(); err != nil {
 						t.Errorf("%s after %q: %v", call.name, errno, err)
 					}

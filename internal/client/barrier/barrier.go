@@ -15,8 +15,9 @@ import (
 //
 // Source: [OP-115]
 type Barrier struct {
-	mu  sync.Mutex
-	cur *Epoch
+	mu    sync.Mutex
+	cur   *Epoch
+	begun uint64 // writes
 }
 
 // Epoch counts the writes that began in it and have not ended.
@@ -29,10 +30,18 @@ type Epoch struct {
 	prev    *Epoch // an older epoch that may not be drained
 }
 
+// Begun returns the number of writes that have begun.
+func (e *Barrier) Begun() uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.begun
+}
+
 // Begin counts a write in; End must be called on the result.
 func (e *Barrier) Begin() *Epoch {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.begun++
 	if e.cur == nil {
 		e.cur = &Epoch{owner: e}
 	}

@@ -87,3 +87,18 @@ func TestBarrierOfEndedWritesIgnoresContext(t *testing.T) {
 		}
 	}
 }
+
+// Begun counts writes, whether they have ended or not.
+func TestBegunCountsWrites(t *testing.T) {
+	var b Barrier
+	first, second := b.Begin(), b.Begin()
+	first.End()
+	if n := b.Begun(); n != 2 {
+		t.Errorf("%d writes", n)
+	}
+	second.End()
+	b.Begin().End()
+	if n := b.Begun(); n != 3 {
+		t.Errorf("%d writes", n)
+	}
+}

@@ -104,7 +104,8 @@ func (f *File) check(ctx context.Context, off int64, n int) error {
 
 // Sync flushes the file after all earlier writes.
 func (f *File) Sync(ctx context.Context) error {
-	return base.Wrap("sync", f.name, f.ordered(ctx, f.sync))
+	begun := f.writes.Begun() // their data is part of the sync
+	return base.Wrap("sync", f.name, f.ordered(ctx, func(ctx context.Context) error { return f.sync(ctx, begun) }))
 }
 
 // Truncate changes the size of the file over SMB after all earlier writes.
@@ -112,7 +113,10 @@ func (f *File) Truncate(ctx context.Context, size int64) error {
 	if size < 0 {
 		return base.Wrap("truncate", f.name, base.ErrRange)
 	}
-	return base.Wrap("truncate", f.name, f.ordered(ctx, func(ctx context.Context) error { return f.h.SetSize(ctx, size) }))
+	return base.Wrap("truncate", f.name, f.ordered(ctx, func(ctx context.Context) error {
+		defer f.writes.Begin().End()
+		return f.h.SetSize(ctx, size)
+	}))
 }
 
 // ordered calls do after all earlier writes, those included that lost connections may

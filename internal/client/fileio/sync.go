@@ -34,8 +34,8 @@ type lateSync struct {
 }
 
 // sync puts the written data on the disk, by a request that is sent after the call began. The failure of a request that
-// was given up is the outcome of the next call.
-func (f *File) sync(ctx context.Context) error {
+// was given up is the outcome of the next call. begun is the number of the writes that the request is for.
+func (f *File) sync(ctx context.Context, begun uint64) error {
 	q := &f.syncs
 	need := q.begun.Load() + 1
 	select {
@@ -47,11 +47,11 @@ func (f *File) sync(ctx context.Context) error {
 	if q.served >= need {
 		return q.outcome
 	}
-	if err := f.takeLate(ctx); err != nil {
+	if err := f.takeLate(ctx, begun); err != nil {
 		return err
 	}
 	n := q.begun.Add(1)
-	err := f.flush(ctx)
+	err := f.flush(ctx, begun)
 	if err == nil || ntstatus.LosesData(err) {
 		q.served, q.outcome = n, err
 	}
@@ -60,7 +60,7 @@ func (f *File) sync(ctx context.Context) error {
 
 // takeLate waits for the answer to the request that was given up, if there is one, and returns its failure. Precondition:
 // the caller has the turn.
-func (f *File) takeLate(ctx context.Context) error {
+func (f *File) takeLate(ctx context.Context, begun uint64) error {
 	q := &f.syncs
 	late := q.late
 	if late.answer == nil {
@@ -76,7 +76,7 @@ func (f *File) takeLate(ctx context.Context) error {
 			case ntstatus.LosesData(err): // after a loss of the connection the server repeats a failure
 				if late.conn != nil {
 					q.late = lateSync{}
-					f.confirm(ctx, late.conn, late.fid)
+					f.confirm(ctx, late.conn, late.fid, begun)
 				}
 				return err
 			}
@@ -87,11 +87,11 @@ func (f *File) takeLate(ctx context.Context) error {
 }
 
 // flush sends a request over a connection, or over SMB. Precondition: the caller has the turn.
-func (f *File) flush(ctx context.Context) error {
+func (f *File) flush(ctx context.Context, begun uint64) error {
 	if cn, fid := f.callPath(ctx); cn != nil {
 		ok, err := f.syncOver(ctx, cn, fid)
 		if ntstatus.LosesData(err) {
-			f.confirm(ctx, cn, fid)
+			f.confirm(ctx, cn, fid, begun)
 		}
 		if ok {
 			return err
@@ -99,13 +99,17 @@ func (f *File) flush(ctx context.Context) error {
 	}
 	late, err := f.h.Flush(ctx)
 	f.syncs.late = lateSync{answer: late}
+	if ntstatus.LosesData(err) && f.writes.Begun() == begun {
+		f.syncs.late = lateSync{} // another failure, at the confirmation, is of the same data
+	}
 	return err
 }
 
 // confirm sends another SYNC after a failure of the disk, over the same connection, which shows the server that the client
-// has the answer. If that one fails, data was lost again, and the next call has to report it.
-func (f *File) confirm(ctx context.Context, cn *rdmaconn.Conn, fid uint16) {
-	if _, err := f.syncOver(ctx, cn, fid); ntstatus.LosesData(err) {
+// has the answer. If that one fails, and other writes than the first begun have begun, data was lost again, and the next
+// call has to report it.
+func (f *File) confirm(ctx context.Context, cn *rdmaconn.Conn, fid uint16, begun uint64) {
+	if _, err := f.syncOver(ctx, cn, fid); ntstatus.LosesData(err) && f.writes.Begun() != begun {
 		again := make(chan error, 1)
 		again <- err
 		close(again)
