@@ -31,8 +31,8 @@ func (h *handle) Flush(ctx context.Context) (late <-chan error, err error) {
 	return late, err
 }
 
-// flush sends a FLUSH, and its answer to answers, which it closes. It sends another FLUSH after a failure of the disk. The server repeats the failure after a loss of the connection,
-// until a later FLUSH shows that the client has the response.
+// flush sends a FLUSH, and its answer to answers, which it closes. It sends another FLUSH after a failure of the disk. The
+// server repeats the failure after a loss of the connection, until a later FLUSH shows that the client has the response.
 //
 // Source: [OP-92f]
 func flush(ctx context.Context, f *smbclient.File, answers chan<- error) {

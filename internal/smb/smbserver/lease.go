@@ -26,8 +26,8 @@ type openLease struct {
 	held     []vfs.LeaseBreak
 }
 
-// leaseOf returns the lease or oplock that a CREATE asks for, or nil. A server without leases ignores both. On a connection without leases the
-// context of a lease is ignored, and a lease without a context is none.
+// leaseOf returns the lease or oplock that a CREATE asks for, or nil. A server without leases ignores both. On a
+// connection without leases the context of a lease is ignored, and a lease without a context is none.
 //
 // Source: [MS-SMB2 3.3.5.9], [MS-SMB2 3.3.5.9.8], [MS-SMB2 3.3.5.9.11]
 func (r *request) leaseOf(q *smbwire.CreateRequest) (*openLease, error) {
