@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -255,21 +256,35 @@ func (s *session) ReadHead(ctx context.Context, name string, p []byte) (n int, e
 }
 
 func (s *session) WriteWhole(ctx context.Context, file WholeFile, temporary func() string) (can bool, err error) {
-	sent := false // once, and the response was lost
+	var unanswered []string // temporary names of files whose response was lost
 	write := func(l *link) (err error) {
 		if can, err = l.tree.WritesWhole(ctx); err != nil || !can {
 			return err
 		}
 		file.Temporary = temporary()
 		err = l.tree.WriteWhole(ctx, file)
-		sent = sent || lost(l, err) && !Unsent(err)
+		if lost(l, err) && !Unsent(err) {
+			unanswered = append(unanswered, file.Temporary)
+		}
 		return err
 	}
 	err = changed(available(ctx, func() error { return s.try(ctx, true, write) }))
-	if sent && err != nil {
+	if len(unanswered) > 0 && err != nil {
 		err = base.Uncertain(err) // the lost response may have been one of success
 	}
+	for _, name := range unanswered {
+		s.removeLeft(ctx, name)
+	}
 	return can || err != nil, err
+}
+
+// removeLeft removes the temporary file of a WriteWhole without a response, which a server that died in the middle has
+// left. Usually there is none.
+func (s *session) removeLeft(ctx context.Context, name string) {
+	err := s.try(ctx, true, func(l *link) error { return l.tree.Remove(ctx, name) })
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.cfg.Logger.Warn("lwio: a temporary file may be left", "file", name, "cause", err)
+	}
 }
 
 func (s *session) ListSmall(ctx context.Context, name string) (list []Entry, small bool, err error) {

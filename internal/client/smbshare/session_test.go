@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +18,7 @@ import (
 	"lwio/internal/client/smbshare"
 	"lwio/internal/ntstatus"
 	"lwio/internal/smb/smbwire"
+	"lwio/internal/test/faultconn"
 	"lwio/lwiotest"
 )
 
@@ -32,7 +36,7 @@ func signIn(t *testing.T, s *lwiotest.Server, change func(to *base.Target, cfg *
 	if change != nil {
 		change(to, &cfg)
 	}
-	raw, err := net.Dial("tcp", s.Addr())
+	raw, err := cfg.DialContext(t.Context(), "tcp", s.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,6 +92,45 @@ func TestNewSessionRefusesAndClosesTheConnection(t *testing.T) {
 		if _, err := raw.Write([]byte{0}); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("%s: the connection is open: %v", name, err)
 		}
+	}
+}
+
+// A server that dies in the middle of WriteWhole leaves the temporary file. The session removes it after the repetition.
+func TestWriteWholeRemovesFileOfDeadServer(t *testing.T) {
+	s := lwiotest.NewServer(t, &lwiotest.Config{SMBOnly: true})
+	link := new(faultconn.Link)
+	sess, _, err := signIn(t, s, func(_ *base.Target, cfg *base.Config) { cfg.DialContext = link.DialContext })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sess.WriteWhole(t.Context(), smbshare.WholeFile{Name: "first", Data: []byte("first")}, func() string { return "other" }); err != nil {
+		t.Fatal(err)
+	}
+	var given []string
+	temporary := func() string {
+		name := fmt.Sprint("part", len(given))
+		if given = append(given, name); len(given) == 1 {
+			lost := false
+			link.Judge(func(uint16) faultconn.Fate {
+				if lost {
+					return faultconn.Pass
+				}
+				lost = true
+				if err := os.WriteFile(filepath.Join(s.Dir, name), []byte("ne"), 0o600); err != nil { // as a server that is killed next
+					t.Error(err)
+				}
+				return faultconn.LoseRequest
+			})
+		}
+		return name
+	}
+	can, err := sess.WriteWhole(t.Context(), smbshare.WholeFile{Name: "f", Data: []byte("new")}, temporary)
+	if !can || err != nil || len(given) != 2 {
+		t.Fatalf("%v, %v, temporary names %q", can, err, given)
+	}
+	list, err := os.ReadDir(s.Dir)
+	if err != nil || len(list) != 2 || list[0].Name() != "f" || list[1].Name() != "first" {
+		t.Errorf("%v, %v", list, err)
 	}
 }
 
