@@ -9,12 +9,15 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"lwio"
 	"lwio/lwiotest"
 	"lwio/rdma"
 	"lwio/rdma/iwarp"
+	"lwio/rdma/rdmatest/fault"
 	"lwio/server"
 )
 
@@ -113,6 +116,37 @@ func TestRequiredEncryptionSealsRDMA(t *testing.T) {
 		if st := s.Server.Stats(); st.Lost+st.Cut != 0 {
 			t.Errorf("%v: %d connections are lost and %d cut after a close", by, st.Lost, st.Cut)
 		}
+	}
+}
+
+// slowReceiver is a tracer that delays results of receives once it is set.
+type slowReceiver struct{ on atomic.Bool }
+
+func (r *slowReceiver) Event(e fault.Event) {
+	if done, ok := e.(fault.Completed); ok && done.Op == rdma.OpReceive && r.on.Load() {
+		time.Sleep(30 * time.Millisecond)
+	}
+}
+
+// A client that closes a sealed connection logs off when the server has read the announcement of the end, although the
+// server is slow at that.
+//
+// Source: [OP-114b]
+func TestLogoffFollowsTheEndOfSealedConnection(t *testing.T) {
+	var slow slowReceiver
+	s := lwiotest.NewServer(t, &lwiotest.Config{
+		RequireEncryption: true,
+		Providers:         []rdma.Provider{fault.Wrap(iwarp.New(nil), &fault.Config{Tracer: &slow})},
+	})
+	c := s.Client(&lwio.Config{RequireRDMA: true, Providers: []rdma.Provider{iwarp.New(nil)}})
+	roundTrip(t, c)
+	slow.on.Store(true)
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	waitUntil(t, func() bool { return s.Server.Stats().Connections == 0 })
+	if st := s.Server.Stats(); st.Lost+st.Cut != 0 {
+		t.Errorf("%d connections are lost and %d cut after a close", st.Lost, st.Cut)
 	}
 }
 

@@ -216,6 +216,14 @@ func (c *Conn) supervise() {
 func (c *Conn) tearDown() {
 	if errors.Is(c.err, net.ErrClosed) && !errors.Is(c.err, base.ErrProtocol) {
 		ctx, cancel := context.WithTimeout(context.Background(), CloseGrace)
+		if c.sealing.announced.Load() {
+			// The server ends the connection when it reads the announcement. A logoff that follows must not come
+			// before that.
+			select {
+			case <-c.connector.Done():
+			case <-ctx.Done():
+			}
+		}
 		_ = c.connector.Disconnect(ctx) // a failure says that the connection has ended already
 		cancel()
 	}

@@ -40,6 +40,8 @@ type sealing struct {
 	wanted bool // does not change
 	// unanswered is set when a control message got no answer in time.
 	unanswered atomic.Bool
+	// announced is set when the message that announces the end is posted.
+	announced atomic.Bool
 
 	in  *seal.Receiver // set before AUTH is sent; its records are guarded by progress.mu
 	out *seal.Sender   // as in; its records belong to the goroutine that posts

@@ -336,6 +336,7 @@ func (q *sendQueue) announceEnd() {
 	}
 	defer q.life.Unpin()
 	if s := q.table.free.take(); s != nil {
-		q.postDetached(s, kindControl, func() (wire.Header, bool) { return wire.NewClose(wire.NoFid), true })
+		posted := q.postDetached(s, kindControl, func() (wire.Header, bool) { return wire.NewClose(wire.NoFid), true })
+		q.sealed.announced.Store(posted)
 	}
 }
