@@ -12,6 +12,7 @@ import (
 
 	"lwio/cmd/lwio/internal/config"
 	"lwio/cmd/lwio/internal/sockets"
+	"lwio/internal/host"
 	"lwio/vfs"
 )
 
@@ -100,7 +101,7 @@ func checkState(dir string) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a directory", dir)
 	}
-	if err := checkPrivate(info); err != nil {
+	if err := host.CheckPrivate(info); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	return checkWritable(dir)

@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"lwio/internal/host"
 )
 
 // directory is the directory of a log. Tests replace it, to make it fail or stop.
@@ -79,7 +81,7 @@ func (d *osDirectory) guard(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := checkPrivate(info); err != nil {
+	if err := host.CheckPrivate(info); err != nil {
 		return &fs.PathError{Op: "use", Path: path, Err: err}
 	}
 	if d.lock, err = d.root.OpenFile(lockName, os.O_RDWR|os.O_CREATE, fileMode); err != nil {

@@ -2,29 +2,11 @@ package statefile
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// checkPrivate returns an error for a directory that users other than that of this process may read
-// or change.
-func checkPrivate(info fs.FileInfo) error {
-	st, ok := info.Sys().(*syscall.Stat_t)
-	switch {
-	case !ok:
-		return errors.ErrUnsupported
-	case int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("%w: it belongs to user %d", fs.ErrPermission, st.Uid)
-	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("%w: other users may read or change it (mode %04o, not 0700)", fs.ErrPermission, info.Mode().Perm())
-	}
-	return nil
-}
 
 // lockFile locks f until it is closed.
 //

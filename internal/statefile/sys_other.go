@@ -4,14 +4,11 @@ package statefile
 
 import (
 	"errors"
-	"io/fs"
 	"os"
 )
 
 // errUnsupported is the error of Open on this system.
 var errUnsupported = errors.Join(errors.ErrUnsupported, errors.New("the state of a server is kept on Linux only"))
-
-func checkPrivate(fs.FileInfo) error { return errUnsupported }
 
 func lockFile(*os.File) error { return errUnsupported }
 
