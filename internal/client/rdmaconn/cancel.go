@@ -103,18 +103,21 @@ func (t *Ticket) recall() bool {
 // caller again. False says that t came back, or is about to. Precondition: the caller holds up the
 // teardown.
 //
+// A request is dead before its connection is down if the server has answered it against the protocol. The
+// teardown, which follows, ends its epoch.
+//
 // Source: [LWIO §Cancel], [OP-94a], [OP-113]
 func (c *Conn) GiveUp(t *Ticket) bool {
 	if !t.recall() {
 		return false
 	}
 	s := t.request
-	if s.load().state() != requestDead {
-		round := s.round
-		s.leave(t.Owner, c.count.ticks.Load())
+	round, dead := s.round, s.load().state() == requestDead
+	s.leave(t.Owner, c.count.ticks.Load())
+	if !dead {
 		s.abandon()
-		c.send.awaitPost(round)
 	}
+	c.send.awaitPost(round)
 	t.request = nil
 	return true
 }

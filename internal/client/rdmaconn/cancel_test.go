@@ -1,9 +1,11 @@
 package rdmaconn
 
 import (
+	"context"
 	"errors"
 	"testing"
 
+	"lwio/internal/client/barrier"
 	"lwio/internal/client/base"
 	"lwio/internal/wire"
 )
@@ -74,6 +76,33 @@ func TestGiveUpAfterAnswer(t *testing.T) {
 	}
 	if came, n := o.To.Take(); came != &o.Ticket || n != 1 || o.InFlight() {
 		t.Error("it did not come back")
+	}
+}
+
+// An answer against the protocol ends its request before the connection is down. A file call that is given up in between
+// is over when the connection is torn down, and the wait for it ends.
+//
+// Source: [OP-113], [OP-116]
+func TestGiveUpOfDeadRequest(t *testing.T) {
+	c, _ := newFake(2, base.Interrupt, 0)
+	var inFlight barrier.Barrier
+	o := &FileCall{Header: wire.NewLock(5, wire.FileLock{Length: 1}, false), Epoch: inFlight.Begin()}
+	ctx, cancel := context.WithCancel(t.Context())
+	set := c.TakeCredits(1)
+	s := c.NextCredit(&set)
+	o.prepare(ctx, c, s)
+	c.Post(o.list[:], true)
+	s.kill()
+	cancel()
+	if err := o.collect(ctx); !errors.Is(err, context.Canceled) || c.IsDown() {
+		t.Fatalf("%v", err)
+	}
+	if o.Epoch != nil || !inFlight.Pending() {
+		t.Error("nothing waits for the end of the connection")
+	}
+	s.drop() // as the teardown does
+	if inFlight.Pending() {
+		t.Error("the call is in flight on a connection that is torn down")
 	}
 }
 
