@@ -2,6 +2,7 @@ package survive
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +15,8 @@ import (
 )
 
 // TestStaleFileSaysWhy kills the server, and changes the names of open files before the next one starts. The calls of
-// each file fail with an error that says which change it was, and write to no other file.
+// each file fail with an error that says which change it was, and write to no other file. If the server is killed again before its
+// clients are back, they learn the same.
 func TestStaleFileSaysWhy(t *testing.T) {
 	const elsewhere, others = "elsewhere", "other"
 	cases := map[string]struct {
@@ -29,13 +31,17 @@ func TestStaleFileSaysWhy(t *testing.T) {
 		"a directory": {func(name string) error { return errors.Join(os.Remove(name), os.Mkdir(name, 0o700)) },
 			"another file has its name now"},
 	}
-	for _, transport := range transports {
-		t.Run(transport, func(t *testing.T) {
+	for i, transport := range append(transports, transports...) {
+		again := i >= len(transports) // the server is killed twice
+		t.Run(fmt.Sprintf("%s, again %t", transport, again), func(t *testing.T) {
 			dir := t.TempDir()
 			s := serve(t, dir, stateFlags(t, true)...)
 			open := make(map[string]*visitor)
 			for name := range cases {
 				open[name] = visit(t, s, transport, name)
+			}
+			for _, v := range open {
+				v.refuse.Store(again)
 			}
 			if err := s.Kill(); err != nil {
 				t.Fatal(err)
@@ -45,8 +51,15 @@ func TestStaleFileSaysWhy(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if err := s.Start(); err != nil {
+			err := s.Start()
+			if again && err == nil {
+				err = errors.Join(s.Kill(), s.Start())
+			}
+			if err != nil {
 				t.Fatal(err)
+			}
+			for _, v := range open {
+				v.refuse.Store(false)
 			}
 			for name, c := range cases {
 				for call, err := range map[string]error{"uses": open[name].uses(9), "sync": open[name].f.Sync(t.Context()), "close": open[name].f.Close()} {

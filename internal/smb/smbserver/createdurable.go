@@ -126,8 +126,10 @@ func createDurable(r *request, path string, q *smbwire.CreateRequest, asked *dur
 func reclaim(r *request, asked *orphanName, q *smbwire.CreateRequest) ntstatus.Status {
 	t := r.conn.srv.lineages
 	d := t.byFileID(asked.id)
-	if s, ok := t.stale[asked.id]; ok && d == nil && s.key == (durableKey{r.conn.agreed.client.GUID, asked.guid, r.session.user}) {
-		return s.status
+	if d == nil {
+		if st, ok := t.stale.answer(asked.id, durableKey{r.conn.agreed.client.GUID, asked.guid, r.session.user}); ok {
+			return st
+		}
 	}
 	same := d != nil && d.key.client == r.conn.agreed.client.GUID // client
 	switch {

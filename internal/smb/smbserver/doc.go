@@ -48,7 +48,8 @@
 // it waits for no file system. A
 // request that waits for a lock or for changes of a directory is parked (parked.go): it has a
 // goroutine of its own, up to Config.MaxWaits of them, until it is granted or cancelled, or
-// its file is closed. A request that waits for the break of a lease counts among them, and not as a worker. Timers end orphans and suspended lineages. Server.Close waits for all of them.
+// its file is closed. A request that waits for the break of a lease counts among them, and not as a worker. Timers end orphans, suspended lineages, and the records of opens that
+// could not be restored. Server.Close waits for all of them.
 //
 // # The end of a session
 //

@@ -14,7 +14,8 @@ import (
 // smbwire.LockBuckets are lock sequences, and items above firstLockItem are locks.
 const (
 	openItem      = 0
-	creatingItem  = 1 << 9 // the time at which the creation of the file began: the record has no identity
+	creatingItem  = 1 << 9           // the time at which the creation of the file began: the record has no identity
+	staleItem     = creatingItem + 1 // the status for which the open could not be restored: there is no other item but the record
 	firstLockItem = 1 << 10
 )
 

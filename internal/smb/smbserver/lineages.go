@@ -27,8 +27,8 @@ type lineages struct {
 	// surrenders closes orphans that have lost their leases.
 	surrenders surrenders
 	kept       keptFiles
-	restored   int                  // opens of an earlier process; fixed before the first connection
-	stale      map[uint64]staleOpen // by persistent id; fixed before the first connection
+	restored   int // opens of an earlier process; fixed before the first connection
+	stale      staleOpens
 
 	mu      sync.Mutex
 	stopped bool // lineages end with their sessions
@@ -65,12 +65,13 @@ const (
 func newLineages(cfg *Config, memory *account.Sum) *lineages {
 	t := &lineages{
 		most: cfg.Durable.Timeout, renewal: cfg.RenewalTime, files: cfg.FS, log: cfg.Logger, memory: memory,
-		orphans: account.NewSum(int64(cfg.Durable.MaxOrphans), 0), stale: make(map[uint64]staleOpen),
-		all: make(map[*Lineage]struct{}), byName: make(map[uint64]*Lineage),
+		orphans: account.NewSum(int64(cfg.Durable.MaxOrphans), 0),
+		all:     make(map[*Lineage]struct{}), byName: make(map[uint64]*Lineage),
 		opens: make(map[uint64]*durable), byGUID: make(map[durableKey]*durable),
 		byFile: make(sameFile), instances: make(map[instance]map[*durable]struct{}),
 	}
 	t.kept.state, t.kept.log, t.kept.of = cfg.Durable.State, cfg.Logger, t.ofFile
+	t.stale.state, t.stale.log, t.stale.byID = cfg.Durable.State, cfg.Logger, make(map[uint64]staleOpen)
 	if t.kept.state != nil {
 		cfg.FS.OnThroughFailure(t.kept.throughFails)
 	}
@@ -254,7 +255,7 @@ func (t *lineages) audit(event, user string, attrs ...slog.Attr) {
 func (t *lineages) addTo(st *Stats) {
 	st.Suspended, st.Orphans = int(t.count.suspended.Load()), int(t.orphans.Held())
 	st.Resumed, st.Reclaimed = t.count.resumed.Load(), t.count.reclaimed.Load()
-	st.Restored, st.NotRestored = t.restored, len(t.stale)
+	st.Restored, st.NotRestored = t.restored, t.stale.found
 	st.StateFailing = t.kept.failing.Load()
 	st.Expired, st.OrphansRefused, st.Surrendered = t.count.expired.Load(), t.count.refused.Load(), t.count.surrendered.Load()
 }
@@ -264,6 +265,7 @@ func (t *lineages) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stopped = true
+	t.stale.stop()
 }
 
 // close ends all lineages, and waits for the ends in progress. Precondition: stop was called, and no

@@ -25,6 +25,10 @@ func (s *Server) Reauthorize() (ended int) {
 			ending.Go(l.end)
 		}
 	}
+	s.lineages.stale.forget(func(o staleOpen) bool {
+		name, _, ok := s.cfg.Lookup(o.domain, o.key.user)
+		return !ok || name != o.key.user
+	})
 	ending.Wait()
 	return ended
 }

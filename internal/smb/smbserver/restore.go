@@ -21,8 +21,9 @@ import (
 type savedOpen struct {
 	id        uint64 // the persistent part of the FileId
 	record    openRecord
-	whole     bool      // the record is there
-	begun     time.Time // the creation of the file, if the process died during it
+	whole     bool            // the record is there
+	stale     ntstatus.Status // an earlier process could not restore it, for this reason; else Success
+	begun     time.Time       // the creation of the file, if the process died during it
 	locks     map[uint64]vfs.Lock
 	sequences [smbwire.LockBuckets]uint8
 }
@@ -42,6 +43,8 @@ func readState(log *statefile.Log) ([]*savedOpen, error) {
 			s.whole = true
 		case k.Item == creatingItem && len(value) == 8:
 			s.begun = time.Unix(0, int64(binary.LittleEndian.Uint64(value)))
+		case k.Item == staleItem && len(value) == 4:
+			s.stale = ntstatus.Status(binary.LittleEndian.Uint32(value))
 		case k.Item <= smbwire.LockBuckets && len(value) == 1 && value[0] < 16:
 			s.sequences[k.Item-1] = value[0] + 1
 		case k.Item > firstLockItem:
@@ -58,12 +61,6 @@ func readState(log *statefile.Log) ([]*savedOpen, error) {
 	return list, err
 }
 
-// staleOpen is a durable open of an earlier process that could not be restored.
-type staleOpen struct {
-	key    durableKey
-	status ntstatus.Status
-}
-
 // Reasons for which an open of the state is not restored.
 var (
 	errUserGone   = ntstatus.AccessDenied.Because(errors.New("the user was removed"))
@@ -72,8 +69,7 @@ var (
 )
 
 // restore makes the durable opens of an earlier process orphans again, which their clients take over as
-// after the loss of a connection. Opens that cannot be restored are removed from the state, and a
-// client that asks for one gets the reason as a status.
+// after the loss of a connection. A client that asks for an open that cannot be restored gets the reason as a status.
 func (s *Server) restore() error {
 	saved, err := readState(s.cfg.Durable.State)
 	if err != nil {
@@ -83,17 +79,14 @@ func (s *Server) restore() error {
 	r := restoring{srv: s, lineages: make(map[durableKey]*Lineage), closing: make(map[uint64]*vfs.Open)}
 	for _, o := range saved {
 		if err := r.open(o); err != nil {
-			// Otherwise the client does not know of the open, or has closed it, and may have deleted the file by that.
-			if o.begun.IsZero() && !o.record.closed {
-				s.lineages.stale[o.id] = staleOpen{o.record.durableKey(), ntstatus.Of(err)}
-			}
 			s.cfg.Logger.Warn("smb: open not restored", "user", o.record.user, "share", o.record.file.Share, "path", o.record.file.Path, "err", err)
-			if err := s.cfg.Durable.State.Drop(o.id); err != nil { // it is repeated
-				s.cfg.Logger.Error("smb: state of an open that is not restored", "open", o.id, "err", err)
-			}
+			r.lose(o, err)
 		}
 	}
 	r.finish()
+	if s.lineages.stale.found > 0 {
+		s.lineages.stale.lapse(r.longest)
+	}
 	s.lineages.restored = r.restored
 	if len(saved) > 0 || s.cfg.Durable.State.Rebooted() {
 		s.cfg.Logger.Info("smb: state restored", "opens", r.restored, "locks", r.locks, "closed", len(r.closing), "lost", len(saved)-r.restored-len(r.closing), "rebooted", s.cfg.Durable.State.Rebooted())
@@ -121,6 +114,18 @@ type restoring struct {
 	deleting        []*vfs.Open
 	closing         map[uint64]*vfs.Open // opens whose close had begun, by id
 	restored, locks int
+	longest         time.Duration // of the times of the opens that are not restored
+}
+
+// lose notes that an open is not restored, for its client.
+func (r *restoring) lose(o *savedOpen, why error) {
+	t := r.srv.lineages
+	if !o.begun.IsZero() || o.record.closed { // the client does not know of it, or has closed it, and may have deleted the file by that
+		t.stale.drop(o.id)
+		return
+	}
+	r.longest = max(r.longest, min(o.record.timeout, t.most))
+	t.stale.add(o, ntstatus.Of(why), o.whole && t.enabled() && !errors.Is(why, errUserGone))
 }
 
 // open restores one open.
@@ -133,8 +138,11 @@ func (r *restoring) open(o *savedOpen) error {
 		return errNotGranted
 	}
 	l, err := r.lineage(rec)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case o.stale != ntstatus.Success:
+		return o.stale
 	}
 	file, err := t.files.Restore(vfs.RestoreRequest{
 		Record: rec.file, Other: rec.other, Begun: o.begun, Owner: l, User: rec.user, Locks: slices.Collect(maps.Values(o.locks)),

@@ -321,6 +321,70 @@ func TestStaleOpenIsNotRestored(t *testing.T) {
 	}
 }
 
+// The reason for which an open is not restored outlives a second death of the server, though the file is back by then, until
+// its client has it, the time of the open is over or its user is removed. Its locks do not.
+func TestStaleOpenKeepsItsReason(t *testing.T) {
+	for name, x := range map[string]struct {
+		timeout uint32
+		ends    func(r *restarts)
+	}{
+		"restart": {},
+		"time":    {timeout: 1},
+		"user": {ends: func(r *restarts) {
+			r.users = []string{"bob"}
+			r.server.Reauthorize()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _, addr := newRestarts(t)
+			c := mount(t, addr, "data")
+			id := c.mustCreate(persistent(exclusive("f"), 1, x.timeout))
+			c.want(ntstatus.Success, cmdLock, sequenced(lockBody(id, element{0, 10, lockExclusive | lockNow}), 3, 7))
+			at, away := filepath.Join(r.data, "f"), filepath.Join(r.data, "g")
+			r.die()
+			if err := os.Rename(at, away); err != nil {
+				t.Fatal(err)
+			}
+			r.start()
+			if x.timeout == 0 {
+				r.wantState(1, 2)
+			}
+			if x.ends != nil {
+				x.ends(r)
+			}
+			if x.timeout != 0 || x.ends != nil {
+				r.awaitEmptyState()
+				return
+			}
+			r.die()
+			if err := os.Rename(away, at); err != nil {
+				t.Fatal(err)
+			}
+			r.start()
+			r.stop() // a planned stop keeps the reason too
+			s, addr := r.start()
+			r.wantState(1, 2)
+			if st := s.Stats(); st.Restored != 0 || st.NotRestored != 1 || st.Orphans != 0 {
+				t.Errorf("stats %+v", st)
+			}
+			c = c.resume(addr)
+			c.want(ntstatus.FileDeleted, cmdCreate, reclaiming(id, 1).body())
+			r.wantState(0, 0)
+			c.want(ntstatus.FileDeleted, cmdCreate, reclaiming(id, 1).body()) // the client may have lost the first response
+		})
+	}
+}
+
+// awaitEmptyState waits until the state has no records.
+func (r *restarts) awaitEmptyState() {
+	r.t.Helper()
+	for start := time.Now(); r.log.Stats().Records != 0; time.Sleep(time.Millisecond) {
+		if time.Since(start) > ioTimeout {
+			r.t.Fatalf("%d records in the state", r.log.Stats().Records)
+		}
+	}
+}
+
 // The opens of a user that was removed while the server was down are gone.
 func TestRemovedUserLeavesNoState(t *testing.T) {
 	r, _, addr := newRestarts(t)
