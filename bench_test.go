@@ -33,6 +33,25 @@ func benchFile(b *testing.B, size int, run func(b *testing.B, f *lwio.File)) {
 	}
 }
 
+// BenchmarkStat describes a file by its name.
+func BenchmarkStat(b *testing.B) {
+	for _, via := range transports() {
+		b.Run(via.name, func(b *testing.B) {
+			s := lwiotest.NewServer(b, nil)
+			c := s.Client(&via.cfg)
+			if err := c.WriteFile(b.Context(), "f", []byte("content")); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := c.Stat(b.Context(), "f"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkRead has one random read of 4 KiB in flight.
 func BenchmarkRead(b *testing.B) {
 	const size, bs = 64 << 20, 4096

@@ -38,8 +38,8 @@ type Stats struct {
 	// SMBReconnects counts the SMB sessions that replaced a lost one. Reclaimed counts the open files
 	// that such a session took over, with their locks.
 	SMBReconnects, Reclaimed uint64
-	// FileCalls counts the locks, unlocks, syncs and descriptions of open files that the server has
-	// answered over RDMA. The others went over SMB.
+	// FileCalls counts the locks, unlocks and syncs of open files, and the descriptions of files, open or by name,
+	// that the server has answered over RDMA. The others went over SMB.
 	FileCalls uint64
 }
 

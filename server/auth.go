@@ -32,7 +32,7 @@ type authenticator struct {
 	since      time.Time
 	peerWindow int         // most bytes of one RDMA write
 	peerPage   uint16      // page size of the client, in bytes
-	messages   wire.Limits // of the client; with FileCalls if it has the extension
+	messages   wire.Limits // of the client; with the extensions that it has
 }
 
 // privateData makes the nonce of the connection and returns the private data that accepts it.
@@ -162,7 +162,8 @@ func (a *authenticator) pass(client *association.Client) {
 	c.poolUser = c.fabric.buffers.joinUser(a.lineage.User())
 	a.peerWindow = int(min(p.MaxRdmaWindowSize, c.fabric.info.MaxTransferLength))
 	a.peerPage = p.PageSize
-	a.messages.FileCalls = p.Extensions&wire.FileCalls != 0
+	extensions := p.Extensions.Agreed()
+	a.messages.FileCalls, a.messages.Names = extensions&wire.FileCalls != 0, extensions&wire.Names != 0
 	c.receives.room = c.fabric.layout.dataSize
 	if c.replay.replaced == nil {
 		c.replay.begin(p.BaseSequence, nil)
@@ -194,9 +195,7 @@ func (a *authenticator) answer(o *op) error {
 	if c.sealing.on() {
 		p.Seal = wire.SealAES128GCM
 	}
-	if a.messages.FileCalls {
-		p.Extensions = wire.FileCalls
-	}
+	p.Extensions = client.Extensions.Agreed()
 	block, err := c.engine.association.Answer(c.receives.authAnswer(), a.client, p)
 	if err != nil {
 		return err

@@ -101,7 +101,7 @@ func (c *conn) dispatch(o *op, replayed bool) error {
 		if !replayed || !c.answerReplayed(o) {
 			c.write(o)
 		}
-	case wire.OpLock, wire.OpUnlock, wire.OpSync, wire.OpStat:
+	case wire.OpLock, wire.OpUnlock, wire.OpSync, wire.OpStat, wire.OpLookup:
 		c.call(o)
 	case wire.OpSetSize:
 		if !replayed || !c.answerReplayed(o) {

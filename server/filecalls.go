@@ -6,11 +6,15 @@ import (
 	"lwio/vfs"
 )
 
-// call answers a LOCK, UNLOCK, SYNC, SETSIZE or STAT. The receive loop answers those at once that do not wait for a
-// file system, and workers the others.
+// call answers a LOCK, UNLOCK, SYNC, SETSIZE, STAT or LOOKUP. The receive loop answers those at once that do not wait
+// for a file system, and workers the others.
 //
-// Source: [OP-116]
+// Source: [OP-116] [OP-118]
 func (c *conn) call(o *op) {
+	if st := o.refusedBy(o.file.open.IsDir()); st != ntstatus.Success {
+		c.reply(o, st)
+		return
+	}
 	switch o.h.Opcode {
 	case wire.OpSync:
 		o.queue = o.file.syncing
@@ -23,6 +27,11 @@ func (c *conn) call(o *op) {
 			c.answer(o)
 		}
 		return
+	case wire.OpLookup:
+		o.queue, o.need = o.file.reading, wire.StatInfoSize
+		if !c.fabric.buffers.take(o) {
+			return
+		}
 	default: // LOCK and UNLOCK
 		if !o.file.open.LockBlocks() {
 			o.lock()
@@ -35,13 +44,34 @@ func (c *conn) call(o *op) {
 	o.queue.push(o)
 }
 
+// refusedBy returns the status of a file call that its file does not have.
+//
+// Source: [OP-118]
+func (o *op) refusedBy(dir bool) ntstatus.Status {
+	switch o.h.Opcode {
+	case wire.OpLookup:
+		if !dir {
+			return ntstatus.NotADirectory
+		}
+	case wire.OpLock, wire.OpUnlock, wire.OpSetSize:
+		if dir {
+			return ntstatus.InvalidDeviceRequest
+		}
+	}
+	return ntstatus.Success
+}
+
 // read performs an operation of the readers. A worker calls it.
 func (o *op) read() {
-	if o.h.Opcode == wire.OpStat {
+	switch o.h.Opcode {
+	case wire.OpStat:
 		o.stat()
-		return
+	case wire.OpLookup:
+		info, err := o.file.open.Lookup(string(o.body()))
+		o.describe(&info, err)
+	default:
+		o.readRest()
 	}
-	o.readRest()
 }
 
 // change performs an operation of the writers, and those that joined it. A worker calls it.
@@ -107,6 +137,13 @@ func (o *op) stat() {
 	if err == nil && !o.file.open.Granted().Has(vfs.ReadAttributes) {
 		err = ntstatus.AccessDenied
 	}
+	o.describe(&info, err)
+}
+
+// describe ends the work on a STAT or a LOOKUP with a description, in the block of o.
+//
+// Source: [OP-116] [OP-118]
+func (o *op) describe(info *vfs.FileInfo, err error) {
 	if err == nil {
 		s := wire.StatInfo{
 			Created: info.Created, Accessed: info.Accessed, Modified: info.Modified, Changed: info.Changed,

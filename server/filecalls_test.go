@@ -18,14 +18,14 @@ func (v *env) callingClient() *rawClient {
 	n := v.negotiate(v.sess)
 	c := v.connect(n)
 	c.auth(n, authOptions{mutate: offerFileCalls})
-	if c.params.Extensions != wire.FileCalls {
+	if c.params.Extensions != wire.FileCalls|wire.Names {
 		v.t.Fatalf("the server takes the extensions %#x", c.params.Extensions)
 	}
 	return c
 }
 
 // offerFileCalls offers an extension that no server knows, too.
-func offerFileCalls(p *wire.AuthParams) { p.Extensions = wire.FileCalls | 1<<31 }
+func offerFileCalls(p *wire.AuthParams) { p.Extensions = wire.FileCalls | wire.Names | 1<<31 }
 
 // asked is a file call that is completed by a status response.
 func asked(h wire.Header) wire.Header {
@@ -129,6 +129,95 @@ func TestFileCallsArePolled(t *testing.T) {
 	if string(place) != string(make([]byte, 8)) {
 		t.Errorf("status block %x", place)
 	}
+}
+
+// lookupHeader is a LOOKUP into the beginning of the in region.
+func (c *rawClient) lookupHeader(fid uint16) wire.Header {
+	h := c.statHeader(fid)
+	h.Opcode = wire.OpLookup
+	return h
+}
+
+// LOOKUP describes the files of a registered directory as a description over SMB does, and refuses the names that a
+// CREATE refuses.
+//
+// Source: [OP-118]
+func TestLookupDescribesFilesOfADirectory(t *testing.T) {
+	onEach(t, testLookupDescribesFilesOfADirectory)
+}
+
+func testLookupDescribesFilesOfADirectory(t *testing.T, on string) {
+	v := newEnv(t, envConfig{on: on})
+	c := v.callingClient()
+	if err := os.MkdirAll(filepath.Join(v.dir, "d", "e"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := v.file("d/e/f", content(5000))
+	root, d := v.open("", vfs.ReadAttributes, vfs.DirectoryFile, v.sess), v.open("d", vfs.ReadData, vfs.DirectoryFile, v.sess)
+	inRoot, inD, onFile := c.register(root), c.register(d), c.register(file)
+	want := func(fid uint16, name string, o *vfs.Open) {
+		t.Helper()
+		c.want(ntstatus.Success, wire.StatInfoSize, c.lookupHeader(fid), []byte(name))
+		got, err := wire.DecodeStatInfo(c.in.Bytes()[:wire.StatInfoSize])
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := o.Stat()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Size != uint64(info.Size) || got.ID != info.ID || got.Attributes != info.ReportedAttributes() || got.DeletePending != info.DeletePending ||
+			!got.Modified.Equal(info.Modified.Truncate(100*time.Nanosecond)) {
+			t.Errorf("LOOKUP of %q: %+v; the file: %+v", name, got, info)
+		}
+	}
+	want(inRoot, "d/e/f", file)
+	want(inD, "e/f", file)
+	want(inRoot, "d", d)
+	want(inD, "", d)
+	want(inRoot, "", root)
+	for name, status := range map[string]ntstatus.Status{
+		"none": ntstatus.ObjectNameNotFound, "none/f": ntstatus.ObjectPathNotFound, "e/f/": ntstatus.NotADirectory, "../d": ntstatus.ObjectPathSyntaxBad,
+		"e/../f": ntstatus.ObjectPathSyntaxBad, "/e": ntstatus.ObjectPathSyntaxBad, "e//f": ntstatus.ObjectNameInvalid, `e\f`: ntstatus.ObjectNameInvalid,
+		"a:b": ntstatus.ObjectNameInvalid, "a\x00": ntstatus.ObjectNameInvalid, "\xff": ntstatus.ObjectNameInvalid,
+	} {
+		c.want(status, 0, c.lookupHeader(inD), []byte(name))
+	}
+	c.want(ntstatus.NotADirectory, 0, c.lookupHeader(onFile), []byte("f"))
+	c.want(ntstatus.AccessDenied, 0, c.readHeader(inD, 0, 10, 0), nil)
+	l := wire.FileLock{Length: 1}
+	for _, h := range []wire.Header{wire.NewLock(inD, l, false), wire.NewUnlock(inD, l), wire.NewSetSize(inD, 1)} {
+		c.want(ntstatus.InvalidDeviceRequest, 0, asked(h), nil)
+	}
+	c.want(ntstatus.AccessDenied, 0, asked(wire.Header{Opcode: wire.OpWrite, Fid: inD, Length: 1}), []byte("x"))
+	c.want(ntstatus.FileClosed, 0, c.lookupHeader(inD+100), []byte("e"))
+	if n := c.v.e.conns.authenticated()[0].send.wakeups.pending.Load(); n != 0 {
+		t.Errorf("%d requests are outstanding", n)
+	}
+	if err := root.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if n := v.fs.Stats().Opens; n != 2 {
+		t.Errorf("%d files are open", n)
+	}
+}
+
+// A directory is registered, and LOOKUP is known, on a connection with the extension alone.
+//
+// Source: [OP-118]
+func TestLookupNeedsTheExtension(t *testing.T) {
+	v := newEnv(t, envConfig{})
+	n := v.negotiate(v.sess)
+	c := v.connect(n)
+	c.auth(n, authOptions{mutate: func(p *wire.AuthParams) { p.Extensions = wire.FileCalls }})
+	if c.params.Extensions != wire.FileCalls {
+		t.Errorf("extensions %#x", c.params.Extensions)
+	}
+	h, body := c.registerMessage(v.open("", vfs.ReadAttributes, vfs.DirectoryFile, v.sess))
+	c.want(ntstatus.FileIsADirectory, 0, h, body)
+	fid := c.register(v.file("f", content(100)))
+	c.want(ntstatus.InvalidDeviceRequest, 0, c.lookupHeader(fid), []byte("f"))
+	c.want(ntstatus.Success, 0, asked(wire.NewSync(fid)), nil) // a file call is known
 }
 
 // Without the extension a file call is an unknown opcode, and no I/O.

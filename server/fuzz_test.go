@@ -48,6 +48,9 @@ func FuzzDispatch(f *testing.F) {
 	add(one(by(wire.NewLock(1, held, false), ask)), one(by(wire.NewLock(2, held, true), poll)), one(by(wire.NewUnlock(1, held), poll)))
 	add(one(by(wire.NewSync(1), poll)), one(by(wire.NewSync(1), ask)), one(by(wire.NewCancel(1), completion{Cookie: 5})))
 	add(one(by(wire.NewSetSize(1, 100), ask)), one(by(wire.NewStat(1, region), poll)), one(by(wire.NewStat(2, region), ask)))
+	add(one(by(wire.NewLookup(3, region), poll), 'f'), one(by(wire.NewLookup(3, region), ask)), one(by(wire.NewLookup(1, region), ask), 'f'))
+	add(one(by(wire.NewLookup(3, region), ask), []byte("none/f")...), one(by(wire.NewRead(3, 0, region), ask)), one(by(wire.NewSync(3), ask)),
+		one(by(wire.NewSetSize(3, 1), ask)), one(by(wire.NewLock(3, held, false), ask)), one(by(wire.NewStat(3, region), ask)))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		c, qp := newFuzzConn(t)
 		c.fabric.immediate = len(in)%2 != 0

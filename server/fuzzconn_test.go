@@ -43,7 +43,7 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 	q := &fuzzQueue{window: 1000}
 	c := newConn(e, f, nil, slog.New(slog.DiscardHandler), peer{})
 	c.setQueues(nil, q)
-	c.auth.messages.FileCalls = true
+	c.auth.messages.FileCalls, c.auth.messages.Names = true, true
 	c.auth.passed, c.auth.lineage, c.auth.peerWindow, c.auth.peerPage = true, newFakeSession(1), 1000, 512
 	c.receives.mem = make([]byte, f.layout.total)
 	q.c = c
@@ -60,9 +60,13 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 	for i := range 4 + f.layout.ahead {
 		q.entries = append(q.entries, int32(i))
 	}
-	for _, options := range []vfs.Options{0, vfs.NoIntermediateBuffering} {
+	for _, options := range []vfs.Options{0, vfs.NoIntermediateBuffering, vfs.DirectoryFile} {
+		path, access, dir := "f", vfs.ReadData|vfs.WriteData, options == vfs.DirectoryFile
+		if dir {
+			path, access = "", vfs.ReadAttributes
+		}
 		o, _, err := fs.Open(vfs.OpenRequest{
-			Share: "s", Path: "f", Access: vfs.ReadData | vfs.WriteData, Options: options, Owner: c.auth.lineage,
+			Share: "s", Path: path, Access: access, Options: options, Owner: c.auth.lineage,
 			ShareMode: vfs.ShareRead | vfs.ShareWrite, Disposition: vfs.OpenIf,
 		})
 		if err != nil {
@@ -72,7 +76,7 @@ func newFuzzConn(t *testing.T) (*conn, *fuzzQueue) {
 			t.Fatal(err)
 		}
 		f := &registeredFile{
-			open: o, canRead: true, canWrite: true, unbuffered: options != 0, traffic: new(shareTraffic), jobs: &c.jobs,
+			open: o, canRead: !dir, canWrite: !dir, unbuffered: options == vfs.NoIntermediateBuffering, traffic: new(shareTraffic), jobs: &c.jobs,
 			stopRevoke: func() {}, stopStall: func() {}, sum: e.registered, user: c.auth.lineage.User(),
 		}
 		f.sum.Take(f.user, 1, account.Last)

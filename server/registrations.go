@@ -50,7 +50,7 @@ func (r *registrations) newFile(o *op) (*registeredFile, ntstatus.Status) {
 	if err != nil {
 		return nil, final(err)
 	}
-	if open.IsDir() {
+	if open.IsDir() && !c.auth.messages.Names {
 		return nil, ntstatus.FileIsADirectory
 	}
 	if !c.confidential() && (c.engine.encryption == EncryptionRequired || open.Share().RequireEncryption) {
@@ -58,6 +58,9 @@ func (r *registrations) newFile(o *op) (*registeredFile, ntstatus.Status) {
 		return nil, ntstatus.AccessDenied
 	}
 	granted := open.Granted()
+	if open.IsDir() {
+		granted = 0 // its bits have other meanings
+	}
 	f := &registeredFile{
 		open: open, unbuffered: open.Options()&noBuffering != 0,
 		canRead: granted&mayRead != 0, canWrite: granted&mayWrite != 0,

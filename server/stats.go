@@ -105,7 +105,7 @@ type RDMAStats struct {
 	Credits int
 	// ReadQueue, WriteQueue and SyncQueue are the numbers of operations that wait for a worker.
 	ReadQueue, WriteQueue, SyncQueue int
-	// FileCalls counts the LOCK, UNLOCK, SYNC, SETSIZE and STAT messages that were answered, and FileCallFailures
+	// FileCalls counts the LOCK, UNLOCK, SYNC, SETSIZE, STAT and LOOKUP messages that were answered, and FileCallFailures
 	// the answers to them with an error status. Syncs counts the calls of fsync for SYNC messages: one serves all that
 	// wait for it.
 	FileCalls, FileCallFailures, Syncs uint64

@@ -1,6 +1,8 @@
 package vfs
 
 import (
+	"errors"
+
 	"lwio/internal/ntstatus"
 )
 
@@ -13,6 +15,35 @@ func (o *Open) Stat() (info FileInfo, err error) {
 		_, info.Name = split(o.Path())
 		info.DeletePending = o.fs.table.deletePending(o.nodeID)
 		return nil
+	})
+	return info, err
+}
+
+// Lookup describes the file or the directory at path, within the directory o, as an open of it for ReadAttributes does.
+//
+// Errors: NOT_A_DIRECTORY unless o is a directory; the errors of FS.Open for such an open.
+//
+// Source: [OP-118]
+func (o *Open) Lookup(path string) (info FileInfo, err error) {
+	err = o.use("look up in", func() error {
+		if !o.IsDir() {
+			return ntstatus.NotADirectory
+		}
+		if dir := o.Path(); path == "" {
+			path = dir
+		} else if _, _, err := parsePath(path); err != nil {
+			return err
+		} else if dir != "" {
+			path = dir + "/" + path
+		}
+		found, _, err := o.fs.open(&OpenRequest{
+			Share: o.share.Name, Path: path, Access: ReadAttributes | Synchronize, ShareMode: ShareAll, Disposition: OpenExisting, User: o.user,
+		})
+		if err != nil {
+			return err
+		}
+		info, err = found.Stat()
+		return errors.Join(err, found.Close())
 	})
 	return info, err
 }

@@ -68,7 +68,7 @@ func Claims() []Claim {
 
 // decisionRanges are the numbers of the decisions: single ones, and ranges of
 // numbers or of letters.
-const decisionRanges = `1-49 50a-50j 51-73 74a-74c 75-91 92a-92i 93a-93f 94a-94g 95-116
+const decisionRanges = `1-49 50a-50j 51-73 74a-74c 75-91 92a-92i 93a-93f 94a-94g 95-116 118
 	5c 32b 38b 42b 46b 46c 52b 58b 60b 61b-61c 66b 89b 111b 114b`
 
 // Decisions are the numbers of the decisions by which ambiguities of the text are

@@ -140,7 +140,7 @@ func TestListsAreComplete(t *testing.T) {
 	for id, want := range map[string]bool{
 		"1": true, "49": true, "50": false, "50a": true, "50j": true, "50k": false, "58b": true, "61c": true,
 		"74": false, "74c": true, "92i": true, "92j": false, "93f": true, "94g": true, "94h": false,
-		"111b": true, "115": true, "116": true, "117": false, "0": false, "5c": true, "5b": false,
+		"111b": true, "115": true, "116": true, "117": false, "118": true, "119": false, "0": false, "5c": true, "5b": false,
 	} {
 		if slices.Contains(all, id) != want {
 			t.Errorf("%s is listed: %v", id, !want)

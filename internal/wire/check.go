@@ -15,13 +15,20 @@ type Limits struct {
 	MaxRdmaWindowSize uint32
 	// FileCalls: the connection has the extension of file calls. Without it their opcodes are unknown. [OP-116]
 	FileCalls bool
+	// Names: the connection has the extension of names. Without it LOOKUP is unknown. [OP-118]
+	Names bool
+}
+
+// takes reports whether the message is a file call that the connection has.
+func (l *Limits) takes(o Opcode) bool {
+	return l.FileCalls && o.FileCall() && (l.Names || o != OpLookup)
 }
 
 // Counts reports whether a message with the opcode counts as an I/O request: READ, WRITE, VEC_READ,
 // VEC_WRITE and file calls may be polled, and count in INTERRUPT.
 //
 // Source: [OP-93a], [OP-116]
-func (l *Limits) Counts(o Opcode) bool { return o.IO() || l.FileCalls && o.FileCall() }
+func (l *Limits) Counts(o Opcode) bool { return o.IO() || l.takes(o) }
 
 // Check checks a client's header for the server. received is the size of the whole message.
 // CheckRegions and CheckCollapse check the conditions that depend on the file. The caller checks
@@ -48,7 +55,7 @@ func (h *Header) Check(received int, l Limits) error {
 		}
 		return h.checkWrite(received, l)
 	}
-	if l.FileCalls && h.Opcode.FileCall() {
+	if l.takes(h.Opcode) {
 		return h.checkFileCall(received)
 	}
 	if h.Opcode.Known() {

@@ -50,6 +50,10 @@ func checkAnything(t failer, b []byte) {
 		if len(body) != 0 || h.Opcode == OpSetSize && h.Offset > math.MaxInt64 || h.Opcode == OpStat && h.Length < StatInfoSize {
 			t.Fatalf("%+v with %d bytes", h, len(body))
 		}
+	case OpLookup:
+		if len(body) > MaxLookup || h.Length < StatInfoSize {
+			t.Fatalf("%+v with %d bytes", h, len(body))
+		}
 	default:
 		if !h.Interrupt() || int(h.Length) != len(b) || !h.Opcode.Known() {
 			t.Fatalf("%+v with %d bytes", h, len(body))
@@ -67,7 +71,7 @@ func TestCheckAcceptsOnlyMessagesWithinTheLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := Header{
 			Length: rapid.OneOf(rapid.Uint32Range(0, 200), rapid.Uint32()).Draw(t, "length"),
-			Opcode: Opcode(rapid.OneOf(rapid.Uint8Range(0, 11), rapid.Uint8Range(0x7F, 0x85)).Draw(t, "opcode")),
+			Opcode: Opcode(rapid.OneOf(rapid.Uint8Range(0, 11), rapid.Uint8Range(0x7F, 0x86)).Draw(t, "opcode")),
 			Flags:  rapid.SampledFrom([]uint8{0, 0x20, 0x80, 0xA0, 0xC0, 0x81, 0x90}).Draw(t, "flags"),
 			Offset: rapid.OneOf(rapid.Uint64Range(0, 1<<20), rapid.Uint64()).Draw(t, "offset"),
 
@@ -125,5 +129,6 @@ func FuzzMessage(f *testing.F) {
 	for _, h := range fileCalls() {
 		f.Add(h.AppendTo(nil))
 	}
+	f.Add(append(ptr(fileCalls()["lookup"]).AppendTo(nil), "d/f"...))
 	f.Fuzz(func(t *testing.T, b []byte) { checkAnything(t, b) })
 }

@@ -12,8 +12,23 @@ import (
 // Source: [OP-116]
 type Extensions uint32
 
-// FileCalls is the extension of LOCK, UNLOCK, SYNC, SETSIZE and STAT. A peer ignores the other bits.
-const FileCalls Extensions = 1 << 0
+// A peer ignores the other bits.
+const (
+	// FileCalls is the extension of LOCK, UNLOCK, SYNC, SETSIZE and STAT. [OP-116]
+	FileCalls Extensions = 1 << 0
+	// Names is the extension of LOOKUP and of registered directories. It needs FileCalls. [OP-118]
+	Names Extensions = 1 << 1
+)
+
+// Agreed returns the extensions of a connection whose client offers x.
+//
+// Source: [OP-116], [OP-118]
+func (x Extensions) Agreed() Extensions {
+	if x&FileCalls == 0 {
+		return 0
+	}
+	return x & (FileCalls | Names)
+}
 
 // extensionsSize is the size of option 0x84, in bytes.
 const extensionsSize = 4
@@ -30,9 +45,11 @@ func fileCall(op Opcode, fid uint16) Header {
 // Source: [OP-116]
 func (h *Header) checkFileCall(received int) error {
 	switch {
-	case received != HeaderSize:
+	case h.Opcode == OpLookup && received > HeaderSize+MaxLookup:
+		return cut(h.Opcode.String(), "a name of %d bytes", received-HeaderSize)
+	case h.Opcode != OpLookup && received != HeaderSize:
 		return wrongSize(h.Opcode.String(), received, HeaderSize)
-	case h.Opcode != OpStat && h.Length != HeaderSize:
+	case !h.Opcode.Describes() && h.Length != HeaderSize:
 		return cut(h.Opcode.String(), "length %d in a message of %d bytes", h.Length, received)
 	}
 	allowed := FlagInterrupt | FlagControl
@@ -43,7 +60,7 @@ func (h *Header) checkFileCall(received int) error {
 		return err
 	}
 	switch {
-	case h.Opcode == OpStat && h.Length < StatInfoSize:
+	case h.Opcode.Describes() && h.Length < StatInfoSize:
 		return refuse(h.Opcode.String(), ntstatus.InvalidParameter, "room for %d bytes", h.Length)
 	case h.Opcode == OpSetSize && h.Offset > math.MaxInt64:
 		return refuse(h.Opcode.String(), ntstatus.InvalidParameter, "size %#x", h.Offset)

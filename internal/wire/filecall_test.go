@@ -8,10 +8,10 @@ import (
 	"lwio/internal/ntstatus"
 )
 
-// withFileCalls are the depicted limits on a connection with the extension.
+// withFileCalls are the depicted limits on a connection with the extensions.
 func withFileCalls() Limits {
 	l := depicted
-	l.FileCalls = true
+	l.FileCalls, l.Names = true, true
 	return l
 }
 
@@ -27,6 +27,7 @@ func fileCalls() map[string]Header {
 		"sync":        NewSync(0x1234),
 		"set size":    NewSetSize(0x1234, 0x100002000),
 		"stat":        NewStat(0x1234, RDMARegion{DataVa: 0x5152535455565758, DataMh: 0x61626364, Length: StatInfoSize}),
+		"lookup":      NewLookup(0x1234, RDMARegion{DataVa: 0x5152535455565758, DataMh: 0x61626364, Length: StatInfoSize}),
 	}
 }
 
@@ -48,6 +49,7 @@ func TestFileCallsMatchGoldenBytes(t *testing.T) {
 		"sync":        {"30000000", "82", "80", "00", noData},
 		"set size":    {"30000000", "83", "80", "00", []row{at, {"DataVa", zero8}, {"DataMh", "00000000"}}},
 		"stat":        {"48000000", "84", "80", "00", []row{{"Offset", zero8}, {"DataVa", "5857565554535251"}, {"DataMh", "64636261"}}},
+		"lookup":      {"48000000", "85", "80", "00", []row{{"Offset", zero8}, {"DataVa", "5857565554535251"}, {"DataMh", "64636261"}}},
 	} {
 		for way, how := range map[string]completion{c.interrupt: sent, c.polling: polled} {
 			t.Run(name+", flags "+way, func(t *testing.T) {
@@ -93,7 +95,6 @@ func TestFileCallCheckRefusesInvalidMessages(t *testing.T) {
 			{"unknown flag", func(h *Header) { h.Flags |= 0x01 }, HeaderSize, invalid},
 			{"collapsed", func(h *Header) { h.Flags |= FlagCollapse }, HeaderSize, invalid},
 			{"cut off", nil, HeaderSize - 1, ended},
-			{"with a body", nil, HeaderSize + 1, ended},
 			{"no message at all", nil, 0, ended},
 		}
 		if good.Opcode == OpLock {
@@ -101,8 +102,16 @@ func TestFileCallCheckRefusesInvalidMessages(t *testing.T) {
 		} else {
 			cases = append(cases, checkCase{"shared", func(h *Header) { h.Flags |= FlagShared }, HeaderSize, invalid})
 		}
+		if good.Opcode == OpLookup {
+			cases = append(cases,
+				checkCase{"with a name", nil, HeaderSize + 1, fine},
+				checkCase{"with the longest name", nil, HeaderSize + MaxLookup, fine},
+				checkCase{"with a longer name", nil, HeaderSize + MaxLookup + 1, ended})
+		} else {
+			cases = append(cases, checkCase{"with a body", nil, HeaderSize + 1, ended})
+		}
 		switch good.Opcode {
-		case OpStat:
+		case OpStat, OpLookup:
 			cases = append(cases,
 				checkCase{"more room", func(h *Header) { h.Length = math.MaxUint32 }, HeaderSize, fine},
 				checkCase{"too little room", func(h *Header) { h.Length-- }, HeaderSize, invalid})
@@ -141,7 +150,9 @@ func TestFileCallsRefuseOtherSizes(t *testing.T) {
 		for _, how := range []completion{sent, polled} {
 			h := by(h, how)
 			refusesPrefixes(t, h.AppendTo(nil), check)
-			refusesMore(t, h.AppendTo(nil), check)
+			if h.Opcode != OpLookup {
+				refusesMore(t, h.AppendTo(nil), check)
+			}
 		}
 	}
 }
@@ -163,12 +174,37 @@ func TestFileCallsAreUnknownWithoutTheExtension(t *testing.T) {
 	}
 }
 
-// Source: [OP-116]
+// On a connection with file calls and without names, LOOKUP alone is unknown. Names need file calls.
+//
+// Source: [OP-118]
+func TestLookupNeedsNames(t *testing.T) {
+	l := withFileCalls()
+	l.Names = false
+	for name, h := range fileCalls() {
+		expected := fine
+		if h.Opcode == OpLookup {
+			expected = outcome{status: ntstatus.InvalidDeviceRequest}
+		}
+		want(t, ptr(by(h, sent)).Check(HeaderSize, l), expected)
+		if l.Counts(h.Opcode) == (h.Opcode == OpLookup) {
+			t.Errorf("%s counts, or does not", name)
+		}
+	}
+	for offered, agreed := range map[Extensions]Extensions{
+		0: 0, FileCalls: FileCalls, Names: 0, FileCalls | Names: FileCalls | Names, FileCalls | Names | 1<<31: FileCalls | Names, 1 << 2: 0,
+	} {
+		if got := offered.Agreed(); got != agreed {
+			t.Errorf("of %#x a connection has %#x", offered, got)
+		}
+	}
+}
+
+// Source: [OP-116], [OP-118]
 func TestFileCallNames(t *testing.T) {
 	for op, name := range map[Opcode]string{
-		0x7F: "opcode 0x7F", 0x80: "LOCK", 0x81: "UNLOCK", 0x82: "SYNC", 0x83: "SETSIZE", 0x84: "STAT", 0x85: "opcode 0x85",
+		0x7F: "opcode 0x7F", 0x80: "LOCK", 0x81: "UNLOCK", 0x82: "SYNC", 0x83: "SETSIZE", 0x84: "STAT", 0x85: "LOOKUP", 0x86: "opcode 0x86",
 	} {
-		if op.String() != name || op.FileCall() != (op >= 0x80 && op <= 0x84) {
+		if op.String() != name || op.FileCall() != (op >= 0x80 && op <= 0x85) || op.Describes() != (op == 0x84 || op == 0x85) {
 			t.Errorf("%d is %v", uint8(op), op)
 		}
 	}

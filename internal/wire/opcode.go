@@ -45,7 +45,12 @@ const (
 	OpStat    Opcode = 0x84
 )
 
-var fileCallNames = [...]string{"LOCK", "UNLOCK", "SYNC", "SETSIZE", "STAT"}
+// OpLookup is the file call of the extension of names.
+//
+// Source: [OP-118]
+const OpLookup Opcode = 0x85
+
+var fileCallNames = [...]string{"LOCK", "UNLOCK", "SYNC", "SETSIZE", "STAT", "LOOKUP"}
 
 var opcodeNames = [...]string{
 	OpRead: "READ", OpWrite: "WRITE", OpVecRead: "VEC_READ", OpVecWrite: "VEC_WRITE",
@@ -67,10 +72,15 @@ func (o Opcode) String() string {
 // Known reports whether the protocol has the opcode.
 func (o Opcode) Known() bool { return int(o) < len(opcodeNames) }
 
-// FileCall reports whether the message is a file call: LOCK, UNLOCK, SYNC, SETSIZE or STAT.
+// FileCall reports whether the message is a file call: LOCK, UNLOCK, SYNC, SETSIZE, STAT or LOOKUP.
 //
-// Source: [OP-116]
-func (o Opcode) FileCall() bool { return o >= OpLock && o <= OpStat }
+// Source: [OP-116], [OP-118]
+func (o Opcode) FileCall() bool { return o >= OpLock && o <= OpLookup }
+
+// Describes reports whether the answer is a StatInfo: STAT and LOOKUP.
+//
+// Source: [OP-116], [OP-118]
+func (o Opcode) Describes() bool { return o == OpStat || o == OpLookup }
 
 // IO reports whether the message transfers file data; the others are control
 // messages and file calls.

@@ -28,7 +28,7 @@ func (c *Client) newCall(h wire.Header) *rdmaconn.FileCall {
 	if !ok {
 		o = new(rdmaconn.FileCall)
 	}
-	o.Header = h
+	o.Header, o.Name = h, ""
 	return o
 }
 
@@ -70,11 +70,17 @@ func notDone(o *rdmaconn.FileCall) bool {
 
 // ask sends a call that may be done twice. ok is false if it has to go over SMB.
 func (f *File) ask(ctx context.Context, message func(fid uint16) wire.Header, use func(*rdmaconn.FileCall) error) (ok bool, err error) {
+	return f.askOf(ctx, "", message, use)
+}
+
+// askOf is ask about a name in a directory.
+func (f *File) askOf(ctx context.Context, name string, message func(fid uint16) wire.Header, use func(*rdmaconn.FileCall) error) (ok bool, err error) {
 	cn, fid := f.callPath(ctx)
 	if cn == nil {
 		return false, nil
 	}
 	o := f.c.newCall(message(fid))
+	o.Name = name
 	err = cn.Call(ctx, o)
 	switch {
 	case base.IsLost(err):

@@ -26,6 +26,7 @@ type Client struct {
 	sess      smbshare.Session
 	calls     sync.Pool // of queues for blocking calls
 	freeCalls sync.Pool // of rdmaconn.FileCalls
+	names     lookups
 
 	overRDMA                base.TrafficCounter
 	overSMB                 base.TrafficCounter
@@ -170,7 +171,7 @@ func (c *Client) handle(ctx context.Context, name string, req smbshare.OpenReque
 func (c *Client) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
 	var e smbshare.Entry
 	clean, err := c.named(ctx, name, func(ctx context.Context, clean string) (err error) {
-		e, err = c.sess.Stat(ctx, clean)
+		e, err = c.describeName(ctx, clean)
 		return err
 	})
 	if err != nil {

@@ -296,7 +296,7 @@ func (r *receiver) settled(s *Request, was requestState, ios wire.IOStatusBlock,
 	case kindSync:
 		s.sendLate(StatusError(ios.Status))
 		r.credits.release(s)
-	case kindControl, kindRead, kindWrite, kindStat, kindChange:
+	case kindControl, kindRead, kindWrite, kindStat, kindLookup, kindChange:
 		r.credits.release(s)
 	}
 	return nil

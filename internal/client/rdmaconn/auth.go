@@ -38,6 +38,8 @@ type Limits struct {
 
 	// FileCalls: the server takes LOCK, UNLOCK, SYNC, SETSIZE and STAT.
 	FileCalls bool
+	// Names: the server takes LOOKUP, and registers directories.
+	Names bool
 }
 
 // session has the results of AUTH other than the limits.
@@ -149,7 +151,7 @@ func (x authentication) params() *wire.AuthParams {
 		MaxSendBufferSize: announcedSend, MaxRecvBufferSize: wire.StatusResponseSize,
 		HeaderSize: wire.HeaderSize, Credits: uint16(len(c.table.entries)),
 	}
-	p.Extensions = wire.FileCalls
+	p.Extensions = wire.FileCalls | wire.Names
 	if c.sealing.wanted {
 		p.Seal = wire.SealAES128GCM
 	}
@@ -182,6 +184,7 @@ func (x authentication) adopt(ctx context.Context, p *wire.AuthParams) error {
 		CopyThreshold: c.cfg.CopyThreshold,
 		Gather:        len(c.table.entries[0].sges) - 1,
 		FileCalls:     p.Extensions&wire.FileCalls != 0,
+		Names:         p.Extensions.Agreed()&wire.Names != 0,
 	}
 	if c.Limits.Read < 1 || c.Limits.Write < 1 {
 		return base.ProtocolError("the server takes writes of %d bytes and reads of %d", c.Limits.Write, c.Limits.Read)

@@ -9,13 +9,15 @@ import (
 	"lwio/internal/wire"
 )
 
-// FileCall is a LOCK, UNLOCK, SYNC or STAT message and its answer. The caller sets the exported fields, and
+// FileCall is a LOCK, UNLOCK, SYNC, STAT or LOOKUP message and its answer. The caller sets the exported fields, and
 // may use it again after Conn.Call, unless the call was given up.
 //
 // Source: [OP-116]
 type FileCall struct {
 	// Header is the message, without the fields that the connection sets.
 	Header wire.Header
+	// Name is the body of LOOKUP, at most CopyWrite bytes. It is not changed.
+	Name string
 	// Epoch ends when a call that was given up is answered, or its connection is torn down; or nil.
 	Epoch *barrier.Epoch
 
@@ -23,9 +25,10 @@ type FileCall struct {
 	Sent bool
 	// Status is the answer of the server, 0 for success.
 	Status uint32
-	// Info is the answer to STAT.
+	// Info is the answer to STAT and LOOKUP.
 	Info [wire.StatInfoSize]byte
 
+	name     []byte // Name, for the message
 	ticket   Ticket
 	list     [1]*Ticket
 	arrivals Arrivals
@@ -37,20 +40,20 @@ type FileCall struct {
 }
 
 // errStatSize ends the connection of a server that describes a file in part.
-var errStatSize = base.ProtocolError("the server answered STAT with less than the information of a file")
+var errStatSize = base.ProtocolError("the server answered STAT or LOOKUP with less than the information of a file")
 
-// Message makes the header. The information of STAT goes through the memory of the connection.
+// Message makes the message. The information of STAT and LOOKUP goes through the memory of the connection.
 func (o *FileCall) Message(s *Request, h *wire.Header, data *Payload) {
-	*h, *data = o.Header, Payload{}
-	if h.Opcode == wire.OpStat {
+	*h, *data = o.Header, Payload{Copied: o.name}
+	if h.Opcode.Describes() {
 		to := o.conn.BounceAddr(s)
 		h.DataVa, h.DataMh = to.Addr, uint32(to.Token)
 	}
 }
 
-// Deliver copies the information of STAT.
+// Deliver copies the information of STAT and LOOKUP.
 func (o *FileCall) Deliver(bounce []byte, ios wire.IOStatusBlock) {
-	if o.Header.Opcode == wire.OpStat && ios.Status == 0 {
+	if o.Header.Opcode.Describes() && ios.Status == 0 {
 		copy(o.Info[:], bounce)
 	}
 }
@@ -117,12 +120,15 @@ func (o *FileCall) prepare(ctx context.Context, c *Conn, s *Request) {
 		o.conn, o.place = c, &place
 		o.ticket.Owner, o.ticket.To, o.list[0], o.arrivals.Call = o, &o.arrivals, &o.ticket, true
 	}
-	s.kind, s.want = kindChange, 0
+	s.kind, s.want, o.name = kindChange, 0, append(o.name[:0], o.Name...)
 	switch o.Header.Opcode {
 	case wire.OpSync:
 		s.kind = kindSync
 	case wire.OpStat:
 		s.kind, s.want = kindStat, wire.StatInfoSize
+		o.Header.Length = wire.StatInfoSize
+	case wire.OpLookup: // of a pace of its own, as the server opens a file
+		s.kind, s.want = kindLookup, wire.StatInfoSize
 		o.Header.Length = wire.StatInfoSize
 	}
 	_, s.timed = ctx.Deadline()
@@ -151,10 +157,10 @@ func (o *FileCall) collect(ctx context.Context) error {
 	return nil
 }
 
-// accept keeps the answer, and opens the information of STAT on a sealed connection.
+// accept keeps the answer, and opens the information of STAT and LOOKUP on a sealed connection.
 func (o *FileCall) accept() error {
 	o.Status = o.ios.Status
-	if o.Header.Opcode != wire.OpStat || o.Status != 0 {
+	if !o.Header.Opcode.Describes() || o.Status != 0 {
 		return nil
 	}
 	if o.ios.Information != wire.StatInfoSize {

@@ -36,6 +36,7 @@ const (
 	kindRetire // a CREDIT message that gives up its credit
 	kindWakeUp // an INTERRUPT
 	kindStat
+	kindLookup
 	kindSync
 	kindChange // LOCK and UNLOCK
 )

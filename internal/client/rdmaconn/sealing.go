@@ -177,7 +177,7 @@ func (s *sealing) open(b []byte, d *seal.Descriptor) error {
 // descriptor to the operation.
 func (s *Request) accept(d *seal.Descriptor, a wire.StatusResponse) error {
 	want := 0
-	if (s.kind == kindRead || s.kind == kindStat) && a.Status == 0 {
+	if (s.kind == kindRead || s.kind == kindStat || s.kind == kindLookup) && a.Status == 0 {
 		want = int(a.Information)
 	}
 	if d.Length() != want {

@@ -413,7 +413,15 @@ func (s *session) isOver() bool {
 func (s *session) leavesOpens(l *link) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.handles) > 0 && l.tree.Persistent() && s.cfg.ReconnectTimeout >= 0 && !l.s.LoggedOff()
+	if !l.tree.Persistent() || s.cfg.ReconnectTimeout < 0 || l.s.LoggedOff() {
+		return false
+	}
+	for h := range s.handles {
+		if h.persistent {
+			return true
+		}
+	}
+	return false
 }
 
 // logOffAnew makes another link and logs off, until ctx ends: the server then closes the opens, which it keeps for a

@@ -88,14 +88,14 @@ const (
 	accessAppendData      = 0x00000004
 	accessReadEA          = 0x00000008
 	accessWriteEA         = 0x00000010
-	accessReadAttributes  = 0x00000080
+	AccessReadAttributes  = 0x00000080
 	accessWriteAttributes = 0x00000100
 	AccessDelete          = 0x00010000
 	accessReadControl     = 0x00020000
 	accessSynchronize     = 0x00100000
 
-	AccessRead  = accessReadData | accessReadEA | accessReadAttributes | accessReadControl | accessSynchronize
-	AccessWrite = accessWriteData | accessAppendData | accessWriteEA | accessWriteAttributes | accessReadAttributes |
+	AccessRead  = accessReadData | accessReadEA | AccessReadAttributes | accessReadControl | accessSynchronize
+	AccessWrite = accessWriteData | accessAppendData | accessWriteEA | accessWriteAttributes | AccessReadAttributes |
 		accessReadControl | accessSynchronize
 
 	ShareAll = 0x7

@@ -1,0 +1,99 @@
+package fileio
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"lwio/internal/client/rdmaconn"
+	"lwio/internal/client/smbshare"
+	"lwio/internal/ntstatus"
+	"lwio/internal/wire"
+)
+
+// lookupsBeforeOpening is the number of descriptions by name over SMB before the root of the share is opened for
+// LOOKUP.
+const lookupsBeforeOpening = 1
+
+// lookups describe files and directories by name over an RDMA connection, on which the root of the share is
+// registered. Safe for concurrent use.
+//
+// Source: [OP-118]
+type lookups struct {
+	asked atomic.Uint32 // descriptions before the root was opened
+
+	mu      sync.Mutex // guards the following fields
+	opening bool
+	root    *File // nil until it is open
+}
+
+// describeName asks the server to describe a file or a directory: by LOOKUP, or over SMB if there is no connection that
+// takes it.
+func (c *Client) describeName(ctx context.Context, clean string) (smbshare.Entry, error) {
+	if e, ok, err := c.lookUp(ctx, clean); ok {
+		return e, err
+	}
+	return c.sess.Stat(ctx, clean)
+}
+
+// lookUp is describeName by LOOKUP. ok is false if it has to go over SMB.
+func (c *Client) lookUp(ctx context.Context, clean string) (e smbshare.Entry, ok bool, err error) {
+	if len(clean) > wire.MaxLookup {
+		return e, false, nil
+	}
+	root := c.names.of(ctx, c)
+	if root == nil {
+		return e, false, nil
+	}
+	message := func(fid uint16) wire.Header { return wire.NewLookup(fid, wire.RDMARegion{Length: wire.StatInfoSize}) }
+	ok, err = root.askOf(ctx, clean, message, func(o *rdmaconn.FileCall) error {
+		i, err := wire.DecodeStatInfo(o.Info[:])
+		e = entryOf(&i)
+		return err
+	})
+	if errors.Is(err, ntstatus.FileNotAvailable) {
+		return e, false, nil // the call over SMB waits for the file
+	}
+	return e, ok, err
+}
+
+// of returns the root of the share, which it opens if names are asked for again and again; nil if there is none.
+func (l *lookups) of(ctx context.Context, c *Client) *File {
+	if !c.takesLookups() {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.root != nil && l.root.h.Err() == nil:
+		return l.root
+	case l.opening:
+		return nil
+	case l.root == nil && l.asked.Add(1) <= lookupsBeforeOpening:
+		return nil
+	}
+	l.opening, l.root = true, nil
+	l.mu.Unlock()
+	root, err := c.OpenEntry(ctx, "", smbshare.OpenRequest{
+		Access: smbshare.AccessReadAttributes, Share: smbshare.ShareAll, Disposition: smbshare.DispositionOpen,
+		Options: smbshare.OptionDirectory, ResumeKey: true,
+	})
+	l.mu.Lock()
+	l.opening = false
+	if err != nil {
+		return nil // the call over SMB reports why
+	}
+	l.root = root
+	return root
+}
+
+// takesLookups reports whether a connection takes LOOKUP.
+func (c *Client) takesLookups() bool {
+	for _, r := range c.Paths {
+		if cn := r.Live(); cn != nil && cn.Limits.Names {
+			return true
+		}
+	}
+	return false
+}
