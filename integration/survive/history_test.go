@@ -17,9 +17,13 @@ const (
 	actWrite
 	actLock
 	actUnlock
+	actSync
+	actPowerCut // by no client
 )
 
-func (a action) String() string { return [...]string{"read", "write", "lock", "unlock"}[a] }
+func (a action) String() string {
+	return [...]string{"read", "write", "lock", "unlock", "sync", "power cut"}[a]
+}
 
 // call is an operation on a register. Registers that are guarded are used under their lock only.
 type call struct {
@@ -28,6 +32,7 @@ type call struct {
 	register int
 	guarded  bool
 	value    uint64 // to write
+	boot     int    // power cuts of the history before the file was opened
 }
 
 // answer is the result of a call. An unknown one is done at some moment until its end, or not at all.
@@ -36,16 +41,27 @@ type answer struct {
 	unknown bool
 }
 
-// register is the state of a register: its value, and the client that has its lock, or 0.
+// register is the state of a register: its value in the cache of the host and the one on the disk, the client that has
+// its lock, or 0, and the number of power cuts.
 type register struct {
-	value  uint64
-	holder int
+	value, stable uint64
+	holder        int
+	boot          int
 }
 
 // next returns the states that a register may have after a call with this answer. Without one, the answer is
 // wrong.
 func (r register) next(c call, a answer) []register {
 	after := r
+	if c.action == actPowerCut {
+		return r.powerCut()
+	}
+	if c.boot != r.boot { // its file has ended with the host: the call has no effect, and fails
+		if a.unknown {
+			return []register{r}
+		}
+		return nil
+	}
 	switch c.action {
 	case actRead:
 		if a.value != r.value || c.guarded && r.holder != c.client {
@@ -57,7 +73,7 @@ func (r register) next(c call, a answer) []register {
 		if c.guarded && r.holder != c.client {
 			after = r // it comes too late, or is wrong
 		}
-		if !a.unknown && after != (register{c.value, r.holder}) {
+		if !a.unknown && after.value != c.value {
 			return nil
 		}
 	case actLock:
@@ -76,11 +92,20 @@ func (r register) next(c call, a answer) []register {
 			return nil
 		}
 		after.holder = 0
+	case actSync:
+		after.stable = r.value
 	}
 	if a.unknown && after != r {
 		return []register{r, after}
 	}
 	return []register{after}
+}
+
+// powerCut returns the states after a loss of power: the disk has the value, or the one of the last sync, and all
+// locks have ended.
+func (r register) powerCut() []register {
+	kept := register{value: r.value, stable: r.value, boot: r.boot + 1}
+	return []register{kept, {value: r.stable, stable: r.stable, boot: r.boot + 1}}
 }
 
 // model is the sequential behaviour of registers, for porcupine.
@@ -113,6 +138,7 @@ var model = (&porcupine.NondeterministicModel{
 // history are the operations of several clients. Safe for concurrent use.
 type history struct {
 	began time.Time
+	boot  int        // power cuts before it began
 	mu    sync.Mutex // guards list
 	list  []porcupine.Operation
 }
@@ -127,6 +153,22 @@ func (h *history) begin(c call) int {
 	defer h.mu.Unlock()
 	h.list = append(h.list, porcupine.Operation{ClientId: c.client, Input: c, Call: h.now(), Output: answer{unknown: true}, Return: math.MaxInt64})
 	return len(h.list) - 1
+}
+
+// beginAll records a call on each register of a round, the first of which is the register of the call.
+func (h *history) beginAll(c call) (numbers []int) {
+	for range registers {
+		numbers = append(numbers, h.begin(c))
+		c.register++
+	}
+	return numbers
+}
+
+// endAll records the same answer to several calls.
+func (h *history) endAll(numbers []int, a answer) {
+	for _, i := range numbers {
+		h.end(i, a)
+	}
 }
 
 // end records the answer to a call.

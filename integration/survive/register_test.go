@@ -1,13 +1,7 @@
 package survive
 
 import (
-	"context"
-	"encoding/binary"
-	"errors"
-	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,6 +27,8 @@ func TestModelOfRegisters(t *testing.T) {
 	guarded := func(c call) call { c.guarded = true; return c }
 	lock := func(client int) call { return call{action: actLock, client: client} }
 	unknown := answer{unknown: true}
+	synced, powerCut := call{action: actSync, client: 2}, call{action: actPowerCut}
+	rebooted := func(c call) call { c.boot++; return c }
 	for name, c := range map[string]struct {
 		steps []step
 		want  bool
@@ -54,6 +50,20 @@ func TestModelOfRegisters(t *testing.T) {
 			{lock(1), answer{}, 0, 1}, {guarded(write(1, 5)), unknown, 2, 19}, {call{action: actUnlock, client: 1}, answer{}, 3, 4},
 			{lock(2), answer{}, 5, 6}, {guarded(call{action: actRead, client: 2}), answer{}, 7, 8},
 			{guarded(call{action: actRead, client: 2}), answer{value: 5}, 9, 10}}, false},
+		"lost with the power": {[]step{
+			{write(1, 5), answer{}, 0, 1}, {powerCut, answer{}, 2, 3}, {rebooted(read), answer{}, 4, 5}}, true},
+		"kept without a sync": {[]step{
+			{write(1, 5), answer{}, 0, 1}, {powerCut, answer{}, 2, 3}, {rebooted(read), answer{value: 5}, 4, 5}}, true},
+		"lost after a sync": {[]step{
+			{write(1, 5), answer{}, 0, 1}, {synced, answer{}, 2, 3}, {powerCut, answer{}, 4, 5}, {rebooted(read), answer{}, 6, 7}}, false},
+		"lost after a sync that failed": {[]step{
+			{write(1, 5), answer{}, 0, 1}, {synced, unknown, 2, 3}, {powerCut, answer{}, 4, 5}, {rebooted(read), answer{}, 6, 7}}, true},
+		"written during a sync, and lost": {[]step{
+			{synced, answer{}, 0, 3}, {write(1, 5), answer{}, 1, 2}, {powerCut, answer{}, 4, 5}, {rebooted(read), answer{}, 6, 7}}, true},
+		"a file that outlives the power": {[]step{
+			{write(1, 5), answer{}, 0, 1}, {powerCut, answer{}, 2, 3}, {synced, answer{}, 4, 5}}, false},
+		"a lock that ends with the power": {[]step{
+			{lock(1), answer{}, 0, 1}, {powerCut, answer{}, 2, 3}, {rebooted(lock(2)), answer{}, 4, 5}}, true},
 	} {
 		h := newHistory()
 		for _, s := range c.steps {
@@ -65,213 +75,6 @@ func TestModelOfRegisters(t *testing.T) {
 			t.Errorf("%s: %q", name, wrong)
 		}
 	}
-}
-
-// The registers of a round: the first are free, the others are guarded by locks.
-const (
-	freeRegisters = 3
-	registers     = 5
-	registerSpace = 4096 // bytes of the file
-	callsOfRound  = 40   // of each client
-	players       = 4
-	noisePause    = 200 * time.Microsecond
-)
-
-// player is a client that uses registers.
-type player struct {
-	number    int // from 1
-	transport string
-	url       string
-	file      string
-	wires
-	reconnect time.Duration // Config.ReconnectTimeout
-	r         *rand.Rand
-	h         *history
-	base      int // the first register of the round
-	values    *atomic.Uint64
-
-	c       *lwio.Client
-	f       *lwio.File
-	unknown []int // writes that may still be done, until a sync
-}
-
-// connect connects and opens the file.
-func (p *player) connect() error {
-	cfg := p.config(p.transport)
-	cfg.RequireRDMA, cfg.ReconnectTimeout = false, p.reconnect
-	c, err := lwio.Dial(context.Background(), p.url, cfg)
-	if err != nil {
-		return err
-	}
-	f, err := c.OpenFile(context.Background(), p.file, os.O_RDWR, 0)
-	if err != nil {
-		return errors.Join(err, c.Close())
-	}
-	p.c, p.f = c, f
-	return nil
-}
-
-// noise reads beside the calls of the player until done ends, so that its connection can be cut while they are
-// in flight.
-func (p *player) noise(done context.Context) {
-	b := make([]byte, 8)
-	for ; done.Err() == nil; time.Sleep(noisePause) {
-		_, _ = p.f.ReadAtContext(done, b, 0) // done may end it
-	}
-}
-
-// round makes calls at random.
-func (p *player) round(base int) error {
-	p.base = base
-	done, stop := context.WithCancel(context.Background())
-	var noise sync.WaitGroup
-	noise.Go(func() { p.noise(done) })
-	defer noise.Wait()
-	defer stop()
-	for range callsOfRound {
-		var err error
-		switch k := p.r.IntN(20); {
-		case k < 8:
-			err = p.read(p.r.IntN(freeRegisters))
-		case k < 16:
-			err = p.write(p.r.IntN(freeRegisters))
-		case k < 17:
-			err = p.sync()
-		default:
-			err = p.guard(freeRegisters + p.r.IntN(registers-freeRegisters))
-		}
-		if err := p.after(err); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// after decides about the error of a call: only its outcome may be unknown, or another client have the lock.
-func (p *player) after(err error) error {
-	if err == nil || errors.Is(err, lwio.ErrLocked) || errors.Is(err, lwio.ErrUncertain) {
-		return nil
-	}
-	return fmt.Errorf("client %d over %s: %w", p.number, p.transport, err)
-}
-
-func (p *player) off(register int) int64 { return int64(p.base+register) * registerSpace }
-
-func (p *player) lockRange(register int) lwio.Range {
-	return lwio.Range{Off: uint64(p.off(register)), Len: registerSpace}
-}
-
-func (p *player) call(a action, register int) call {
-	return call{action: a, client: p.number, register: p.base + register, guarded: register >= freeRegisters}
-}
-
-func (p *player) read(register int) error {
-	b := make([]byte, 8)
-	i := p.h.begin(p.call(actRead, register))
-	_, err := p.f.ReadAt(b, p.off(register))
-	if err != nil {
-		p.h.refuse(i)
-		return err
-	}
-	p.h.end(i, answer{value: binary.LittleEndian.Uint64(b)})
-	return nil
-}
-
-func (p *player) write(register int) error {
-	c := p.call(actWrite, register)
-	c.value = p.values.Add(1)
-	i := p.h.begin(c)
-	_, err := p.f.WriteAt(binary.LittleEndian.AppendUint64(nil, c.value), p.off(register))
-	switch {
-	case err == nil:
-		p.h.end(i, answer{})
-	case errors.Is(err, lwio.ErrUncertain):
-		p.unknown = append(p.unknown, i)
-		if p.r.IntN(2) == 0 {
-			return p.sync() // nothing is done late after it
-		}
-	default:
-		p.h.refuse(i)
-	}
-	return err
-}
-
-// sync ends the writes whose outcome is unknown.
-func (p *player) sync() error {
-	if err := p.f.Sync(context.Background()); err != nil {
-		return err
-	}
-	for _, i := range p.unknown {
-		p.h.end(i, answer{unknown: true})
-	}
-	p.unknown = nil
-	return nil
-}
-
-// guard uses a register under its lock.
-func (p *player) guard(register int) error {
-	ctx := context.Background()
-	i := p.h.begin(p.call(actLock, register))
-	err := p.f.TryLock(ctx, p.lockRange(register), lwio.LockExclusive)
-	switch {
-	case errors.Is(err, lwio.ErrLocked):
-		p.h.refuse(i)
-		return nil
-	case err != nil:
-		return err // unknown
-	}
-	p.h.end(i, answer{})
-	for range 2 {
-		if err := p.read(register); err != nil {
-			return p.lockStays(err)
-		}
-		if err := p.write(register); err != nil && !errors.Is(err, lwio.ErrUncertain) {
-			return p.lockStays(err)
-		}
-	}
-	i = p.h.begin(p.call(actUnlock, register))
-	if err := p.f.Unlock(ctx, p.lockRange(register)); err != nil {
-		return p.lockStays(err)
-	}
-	p.h.end(i, answer{})
-	return nil
-}
-
-// errLostLock: a file refuses its own client under its lock.
-var errLostLock = errors.New("another client has the lock that this client holds")
-
-// lockStays makes a failure of an error that says that another client has the lock.
-func (p *player) lockStays(err error) error {
-	if errors.Is(err, lwio.ErrLocked) {
-		return fmt.Errorf("%w: %v", errLostLock, err) //nolint:errorlint // ErrLocked alone would be no failure
-	}
-	return err
-}
-
-// makeRegisters makes the file of the registers of some rounds.
-func makeRegisters(t *testing.T, dir string, rounds int) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "registers"), make([]byte, (rounds+1)*registers*registerSpace), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// newPlayers connects a player by each of the transports.
-func newPlayers(t *testing.T, url string, transports []string, reconnect time.Duration) (all []*player) {
-	t.Helper()
-	values := new(atomic.Uint64)
-	for i, transport := range transports {
-		p := &player{
-			number: i + 1, transport: transport, url: url, file: "registers", reconnect: reconnect,
-			r: rand.New(rand.NewPCG(uint64(i), 2)), values: values,
-		}
-		if err := p.connect(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = p.c.Close() })
-		all = append(all, p)
-	}
-	return all
 }
 
 // sluggish is a backend whose writes take a random time, so that a write of a lost connection can be done late.
@@ -352,7 +155,17 @@ func TestHistoryIsLinearizable(t *testing.T) {
 			var lost, again, smb, calls uint64
 			cut.Store(true)
 			for round := range rounds {
-				h := playRound(t, all, round*registers, func() {
+				cut := func(p *player) error {
+					p.cutRDMA()
+					if c.smb > 0 {
+						p.cutSMB()
+					}
+					return nil
+				}
+				if round%contestEvery != 0 {
+					cut = nil
+				}
+				h := playRound(t, all, round*registers, cut, func() {
 					if rand.Float64() < c.smb {
 						all[rand.IntN(players)].cutSMB()
 					}
@@ -372,13 +185,18 @@ func TestHistoryIsLinearizable(t *testing.T) {
 	}
 }
 
-// playRound has each player make calls. It calls each every millisecond meanwhile.
-func playRound(t *testing.T, all []*player, base int, each func()) *history {
-	h := newHistory()
+// playRound has each player make calls. It calls each every millisecond meanwhile. If refused is not nil, the round has a
+// contest, and each player that has been refused the lock for long calls refused.
+func playRound(t *testing.T, all []*player, base int, refused func(p *player) error, each func()) *history {
+	h, contest := newHistory(), newContest(len(all), refused)
 	var over sync.WaitGroup
 	for _, p := range all {
-		p.h = h
-		p.unknown = nil
+		p.h, p.contest, p.unknown = h, contest, nil
+		if p.power != nil {
+			h.boot = p.power.boots()
+		}
+	}
+	for _, p := range all {
 		over.Go(func() {
 			if err := p.round(base); err != nil {
 				t.Error(err)

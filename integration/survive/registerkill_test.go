@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,17 +23,35 @@ func TestHistoryOutlivesKills(t *testing.T) {
 	s := serve(t, dir, stateFlags(t, true)...)
 	all := newPlayers(t, s.URL(""), []string{"shm", "iwarp", lwio.TransportSMB, "iwarp"}, time.Minute)
 	calls := 0
+	var one sync.Mutex
+	kill := func() error {
+		one.Lock()
+		defer one.Unlock()
+		return errors.Join(s.Kill(), s.Start())
+	}
+	cut := func(p *player) { cuts[rand.IntN(len(cuts))].do(&p.wires) }
 	for round := range *kills {
 		wait := 1 + rand.IntN(10) // milliseconds until the kill
-		h := playRound(t, all, round*registers, func() {
+		var first atomic.Bool
+		refused := func(p *player) error {
+			if first.CompareAndSwap(false, true) {
+				return kill()
+			}
+			cut(p)
+			return nil
+		}
+		if round%contestEvery != 0 {
+			refused = nil
+		}
+		h := playRound(t, all, round*registers, refused, func() {
 			switch wait--; {
 			case wait == 0:
 				time.Sleep(rand.N(time.Millisecond))
-				if err := errors.Join(s.Kill(), s.Start()); err != nil {
+				if err := kill(); err != nil {
 					t.Error(err)
 				}
 			case rand.IntN(20) == 0:
-				cuts[rand.IntN(len(cuts))].do(&all[rand.IntN(len(all))].wires)
+				cut(all[rand.IntN(len(all))])
 			}
 		})
 		calls += len(h.list)

@@ -145,10 +145,15 @@ func TestCloseInFlightReportsReboot(t *testing.T) {
 	}
 }
 
-// reboot changes the state in a directory as if the host had been started again.
+// rebooted changes the state in a directory as if the host had been started again.
+func rebooted(state string) error {
+	return os.WriteFile(filepath.Join(state, "boot"), []byte("another\n"), 0o600)
+}
+
+// reboot is rebooted for a test.
 func reboot(t *testing.T, state string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(state, "boot"), []byte("another\n"), 0o600); err != nil {
+	if err := rebooted(state); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -54,6 +54,7 @@ type FS struct {
 	capacity int64 // bytes of all files; negative for no bound
 	used     int64
 	files    map[*file]bool
+	direct   bool
 }
 
 // failure is an error for some calls.
@@ -188,6 +189,23 @@ func (f *FS) FailWriteback() {
 	}
 }
 
+// Direct has the kernel cache no data of files that are opened from now on: each read and write is a call. Through the
+// cache a read can have the data from before a write that has ended, while other calls to the file make the kernel
+// drop pages.
+func (f *FS) Direct() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.direct = true
+}
+
+// openFlagsLocked returns the flags of a new handle. Precondition: mu is held.
+func (f *FS) openFlagsLocked() uint32 {
+	if f.direct {
+		return fuse.FOPEN_DIRECT_IO
+	}
+	return 0
+}
+
 // callLocked counts a call and returns its error.
 //
 // Precondition: mu is held.
@@ -244,8 +262,9 @@ func (r *root) Create(ctx context.Context, _ string, _, _ uint32, out *fuse.Entr
 	r.fs.mu.Lock()
 	r.fs.files[n] = true
 	n.describe(&out.Attr)
+	flags := r.fs.openFlagsLocked()
 	r.fs.mu.Unlock()
-	return r.NewPersistentInode(ctx, n, fs.StableAttr{Mode: syscall.S_IFREG}), &handle{f: n}, 0, 0
+	return r.NewPersistentInode(ctx, n, fs.StableAttr{Mode: syscall.S_IFREG}), &handle{f: n}, flags, 0
 }
 
 // Unlink removes a name. Its bytes stay counted.
@@ -284,7 +303,7 @@ var (
 func (n *file) Open(context.Context, uint32) (fs.FileHandle, uint32, syscall.Errno) {
 	n.fs.mu.Lock()
 	defer n.fs.mu.Unlock()
-	return &handle{f: n, seen: n.reported}, 0, 0
+	return &handle{f: n, seen: n.reported}, n.fs.openFlagsLocked(), 0
 }
 
 // Getattr describes the file.
