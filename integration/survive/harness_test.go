@@ -2,6 +2,7 @@ package survive
 
 import (
 	"context"
+	"errors"
 	"net"
 	"slices"
 	"strings"
@@ -82,12 +83,16 @@ func (w *wires) dial(ctx context.Context, network, addr string) (net.Conn, error
 		return nil, syscall.EHOSTUNREACH
 	}
 	c, err := new(net.Dialer).DialContext(ctx, network, addr)
-	if err == nil {
-		w.mu.Lock()
-		w.smb = append(w.smb, c)
-		w.mu.Unlock()
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	if w.refuse.Load() { // so no connection begins after refuse is set
+		return nil, errors.Join(c.Close(), syscall.EHOSTUNREACH)
+	}
+	w.mu.Lock()
+	w.smb = append(w.smb, c)
+	w.mu.Unlock()
+	return c, nil
 }
 
 func (w *wires) decide(fault.Attempt) fault.Action {

@@ -19,19 +19,25 @@ const (
 	actUnlock
 	actSync
 	actPowerCut // by no client
+	actKill     // by no client, of the server; the clients that are away then must return
+	actReturn   // of a client to its open file
+	actOpen     // of the file by another client
 )
 
 func (a action) String() string {
-	return [...]string{"read", "write", "lock", "unlock", "sync", "power cut"}[a]
+	return [...]string{"read", "write", "lock", "unlock", "sync", "power cut", "kill", "return", "open"}[a]
 }
 
-// call is an operation on a register. Registers that are guarded are used under their lock only.
+// wholeFile is the number of the file of the registers in a history.
+const wholeFile = -1
+
+// call is an operation on a register, or on the file. Registers that are guarded are used under their lock only.
 type call struct {
 	action   action
 	client   int // from 1
 	register int
 	guarded  bool
-	value    uint64 // to write
+	value    uint64 // to write; of a kill, a bit for each client that is away
 	boot     int    // power cuts of the history before the file was opened
 }
 
@@ -42,7 +48,8 @@ type answer struct {
 }
 
 // register is the state of a register: its value in the cache of the host and the one on the disk, the client that has
-// its lock, or 0, and the number of power cuts.
+// its lock, or 0, and the number of power cuts. The value of the file has a bit for each client that has not returned to it
+// since a kill.
 type register struct {
 	value, stable uint64
 	holder        int
@@ -94,6 +101,14 @@ func (r register) next(c call, a answer) []register {
 		after.holder = 0
 	case actSync:
 		after.stable = r.value
+	case actKill:
+		after.value = c.value
+	case actReturn:
+		after.value &^= 1 << c.client
+	case actOpen:
+		if r.value != 0 {
+			return nil
+		}
 	}
 	if a.unknown && after != r {
 		return []register{r, after}
@@ -169,6 +184,14 @@ func (h *history) endAll(numbers []int, a answer) {
 	for _, i := range numbers {
 		h.end(i, a)
 	}
+}
+
+// returns records a call that is done at some moment from now on.
+func (h *history) returns(c call) {
+	i := h.begin(c)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.list[i].Output = answer{}
 }
 
 // end records the answer to a call.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"lwio"
+	"lwio/internal/test/faultconn"
 )
 
 // The registers of a round: the first are free, the others are guarded by locks.
@@ -35,7 +36,8 @@ type player struct {
 	url       string
 	file      string
 	wires
-	reconnect time.Duration // Config.ReconnectTimeout
+	link      *faultconn.Link // in place of the wires for SMB, or nil
+	reconnect time.Duration   // Config.ReconnectTimeout
 	r         *rand.Rand
 	h         *history
 	base      int // the first register of the round
@@ -53,6 +55,9 @@ type player struct {
 func (p *player) connect() error {
 	cfg := p.config(p.transport)
 	cfg.RequireRDMA, cfg.ReconnectTimeout = false, p.reconnect
+	if p.link != nil {
+		cfg.DialContext = p.link.DialContext
+	}
 	c, err := lwio.Dial(context.Background(), p.url, cfg)
 	if err != nil {
 		return err
@@ -238,15 +243,20 @@ func makeRegisters(t *testing.T, dir string, rounds int) {
 	}
 }
 
+// newPlayer makes a player, which is not connected.
+func newPlayer(url string, i int, transport string, reconnect time.Duration, values *atomic.Uint64) *player {
+	return &player{
+		number: i + 1, transport: transport, url: url, file: "registers", reconnect: reconnect,
+		r: rand.New(rand.NewPCG(uint64(i), 2)), values: values,
+	}
+}
+
 // newPlayers connects a player by each of the transports.
 func newPlayers(t *testing.T, url string, transports []string, reconnect time.Duration) (all []*player) {
 	t.Helper()
 	values := new(atomic.Uint64)
 	for i, transport := range transports {
-		p := &player{
-			number: i + 1, transport: transport, url: url, file: "registers", reconnect: reconnect,
-			r: rand.New(rand.NewPCG(uint64(i), 2)), values: values,
-		}
+		p := newPlayer(url, i, transport, reconnect, values)
 		if err := p.connect(); err != nil {
 			t.Fatal(err)
 		}

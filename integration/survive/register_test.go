@@ -28,6 +28,9 @@ func TestModelOfRegisters(t *testing.T) {
 	lock := func(client int) call { return call{action: actLock, client: client} }
 	unknown := answer{unknown: true}
 	synced, powerCut := call{action: actSync, client: 2}, call{action: actPowerCut}
+	kill := call{action: actKill, value: 1<<1 | 1<<2}
+	returns := func(client int) call { return call{action: actReturn, client: client} }
+	opens := call{action: actOpen, client: 3}
 	rebooted := func(c call) call { c.boot++; return c }
 	for name, c := range map[string]struct {
 		steps []step
@@ -64,6 +67,11 @@ func TestModelOfRegisters(t *testing.T) {
 			{write(1, 5), answer{}, 0, 1}, {powerCut, answer{}, 2, 3}, {synced, answer{}, 4, 5}}, false},
 		"a lock that ends with the power": {[]step{
 			{lock(1), answer{}, 0, 1}, {powerCut, answer{}, 2, 3}, {rebooted(lock(2)), answer{}, 4, 5}}, true},
+		"opened before others return": {[]step{
+			{opens, answer{}, 0, 1}, {kill, answer{}, 2, 3}, {returns(1), answer{}, 4, 5}, {opens, answer{}, 6, 7}, {returns(2), answer{}, 8, 9}}, false},
+		"opened after others return": {[]step{
+			{kill, answer{}, 0, 1}, {returns(2), answer{}, 2, 99}, {returns(1), answer{}, 4, 99}, {opens, answer{}, 6, 7}}, true},
+		"opened at the kill": {[]step{{kill, answer{}, 0, 9}, {opens, answer{}, 6, 7}}, true},
 	} {
 		h := newHistory()
 		for _, s := range c.steps {
