@@ -62,6 +62,7 @@ func TestServerDiesAtChosenPoints(t *testing.T) {
 		if err := errors.Join(work.progress(1), done.progress()); err != nil {
 			t.Fatal(err)
 		}
+		expectHeld(t, s, done.holds(work.holds(true)))
 	}
 	for range max(1, *kills/len(crash.Serving)) {
 		progress()

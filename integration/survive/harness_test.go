@@ -35,7 +35,7 @@ func serve(t *testing.T, dir string, flags ...string) *supervise.Server {
 // serveBinary is serve for another build of the command.
 func serveBinary(t *testing.T, bin, dir string, flags ...string) *supervise.Server {
 	t.Helper()
-	s, err := supervise.New(supervise.Config{Binary: bin, Dir: dir, Flags: flags, Log: testLog{t}})
+	s, err := supervise.New(supervise.Config{Binary: bin, Dir: dir, Flags: flags, Metrics: true, Log: testLog{t}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,35 +145,5 @@ func (d *durations) log(t *testing.T) {
 		l := d.list[what]
 		slices.Sort(l)
 		t.Logf("%s: p50 %v, max %v of %d", what, l[len(l)/2].Round(time.Microsecond), l[len(l)-1].Round(time.Microsecond), len(l))
-	}
-}
-
-// patience bounds the time in which a server frees the resources of clients that are gone.
-const patience = 90 * time.Second
-
-// lazyDescriptors is the number of descriptors that a server opens at its first connections and keeps.
-const lazyDescriptors = 4
-
-// expectNothingLeft waits until a server without clients has no file of its directory open, and no more connections
-// than one that has just begun.
-func expectNothingLeft(t *testing.T, s *supervise.Server) {
-	t.Helper()
-	fresh := serve(t, t.TempDir(), stateFlags(t, s.HasFlag("--state"))...)
-	want, err := fresh.Descriptors()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		got, err := s.Descriptors()
-		if err != nil {
-			t.Fatal(err)
-		}
-		files := slices.ContainsFunc(got, func(name string) bool { return strings.HasPrefix(name, s.Dir()+"/") })
-		if !files && len(got) <= len(want)+lazyDescriptors {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("the server has %d descriptors, a new one %d: %v", len(got), len(want), got)
-		}
 	}
 }

@@ -41,8 +41,8 @@ func newTeam(t *testing.T, s *supervise.Server, files store, took *durations) *t
 }
 
 // TestAcknowledgedWritesOutliveKills kills the server while clients write to it over each transport. After each
-// kill the files have every acknowledged write whole, and none that was refused. The times from
-// the kill to the first answers are printed.
+// kill the files have every acknowledged write whole, and none that was refused, and the next server holds no more than its
+// clients. The times from the kill to the first answers are printed.
 //
 // Source: [OP-92f], [OP-112]
 func TestAcknowledgedWritesOutliveKills(t *testing.T) {
@@ -65,6 +65,7 @@ func killUnderLedgers(t *testing.T, state bool) {
 		if err := work.progress(1); err != nil {
 			t.Fatal(err)
 		}
+		expectHeld(t, s, work.holds(state))
 		time.Sleep(rand.N(mostDelay))
 		if err := s.Kill(); err != nil {
 			t.Fatal(err)
@@ -133,6 +134,7 @@ func TestAcknowledgedWritesOutliveCuts(t *testing.T) {
 				if err := work.progress(1); err != nil {
 					t.Fatal(err)
 				}
+				expectHeld(t, s, work.holds(false))
 				time.Sleep(rand.N(mostDelay))
 				cut.do(&work.members[rand.IntN(len(work.members))].wires)
 			}

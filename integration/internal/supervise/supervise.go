@@ -45,6 +45,8 @@ type Config struct {
 	// Listen is the address, with a port other than 0; "" means a port of the loopback that is kept
 	// for the server while it does not run.
 	Listen string
+	// Metrics has the server answer scrapes, which Metrics of the Server makes.
+	Metrics bool
 	// Log gets the standard error of the server; nil discards it.
 	Log io.Writer
 }
@@ -54,7 +56,8 @@ type Config struct {
 type Server struct {
 	cfg      Config
 	hold     *port.Hold
-	state    string // a directory with the password
+	scraped  *port.Hold // of the metrics, or nil
+	state    string     // a directory with the password
 	password string
 	cmd      *exec.Cmd // nil while there is no process
 	end      chan error
@@ -90,10 +93,17 @@ func (s *Server) prepare() (err error) {
 		if s.hold, err = port.Take(); err != nil {
 			return err
 		}
-		s.cfg.Listen = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.hold.Number))
+		s.cfg.Listen = loopback(s.hold)
+	}
+	if s.cfg.Metrics {
+		if s.scraped, err = port.Take(); err != nil {
+			return err
+		}
 	}
 	return os.WriteFile(s.passwordFile(), []byte(s.password+"\n"), 0o600)
 }
+
+func loopback(h *port.Hold) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(h.Number)) }
 
 func (s *Server) passwordFile() string { return filepath.Join(s.state, "password") }
 
@@ -151,6 +161,9 @@ func (s *Server) RunUntilKilled(limit time.Duration, env ...string) error {
 func (s *Server) begin(env ...string) (ready chan error, err error) {
 	args := append([]string{}, s.cfg.Prefix...)
 	args = append(args, s.cfg.Binary, "serve", "--listen", s.cfg.Listen, "--user", User, "--password-file", s.passwordFile())
+	if s.scraped != nil {
+		args = append(args, "--metrics", loopback(s.scraped))
+	}
 	args = append(append(args, s.cfg.Flags...), Share+"="+s.cfg.Dir)
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), env...)
@@ -246,6 +259,7 @@ func (s *Server) Stop() error {
 func (s *Server) Close() error {
 	err := s.Stop()
 	s.hold.Close()
+	s.scraped.Close()
 	return errors.Join(err, os.RemoveAll(s.state))
 }
 
