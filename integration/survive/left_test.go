@@ -116,10 +116,15 @@ func (t *team) holds(state bool) (h holding) {
 	return h
 }
 
-// holds adds the most that the errands hold together: the shared file, a file of its own, and a file that is renamed or removed.
+// holds adds the most that the errands hold together: the shared file, a file of its own, a file that is renamed or removed, and
+// over RDMA the root of the share, for descriptions by name. No record is kept of a directory.
 func (a *errands) holds(h holding) holding {
 	for _, e := range a.list {
 		h.add(e.transport, 3, 2)
+		if e.transport != lwio.TransportSMB {
+			h.opens++
+			h.files++
+		}
 	}
 	return h
 }
