@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/netip"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"text/tabwriter"
@@ -18,15 +19,25 @@ import (
 // Source: [LWIO §Network Discovery]
 const revision = 0x1001
 
+// packaged is the version of the package that the program is in. The linker sets it.
+var packaged string
+
+// version returns the version of the program.
+func version() string {
+	if bi, ok := debug.ReadBuildInfo(); ok && packaged == "" {
+		return bi.Main.Version
+	}
+	if packaged == "" {
+		return "(unknown)"
+	}
+	return packaged
+}
+
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "version", Short: "Print the version", Args: exactArgs(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
-			version, goVersion := "(unknown)", ""
-			if bi, ok := debug.ReadBuildInfo(); ok {
-				version, goVersion = bi.Main.Version, bi.GoVersion
-			}
-			_, err := fmt.Fprintf(a.stdout, "lwio %s, LWIO revision 0x%X, SMB 3.0 to 3.1.1, %s\n", version, revision, goVersion)
+			_, err := fmt.Fprintf(a.stdout, "lwio %s, LWIO revision 0x%X, SMB 3.0 to 3.1.1, %s\n", version(), revision, runtime.Version())
 			return err
 		},
 	}

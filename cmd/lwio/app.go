@@ -175,7 +175,7 @@ lwio://USER:PASSWORD@HOST:PORT of ~/.config/lwio/credentials instead. These file
 	root.AddCommand(
 		a.serveCommand(), a.lsCommand(), a.catCommand(), a.cpCommand(), a.statCommand(),
 		a.rmCommand(), a.mkdirCommand(), a.mvCommand(), a.mountCommand(), a.providersCommand(), a.doctorCommand(), a.benchCommand(),
-		a.proxyCommand(), a.nbdCommand(), a.userCommand(), a.demoCommand(), a.versionCommand(),
+		a.proxyCommand(), a.nbdCommand(), a.userCommand(), a.demoCommand(), a.versionCommand(), a.manualCommand(),
 	)
 	return root
 }

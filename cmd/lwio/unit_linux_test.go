@@ -8,9 +8,10 @@ import (
 	"testing"
 )
 
-// The command of the unit of systemd has valid flags, and systemd accepts the unit where it is installed.
+// The command of the unit of systemd has valid flags, and systemd accepts the unit where it is installed. The address
+// of the socket unit is the one that the server listens on without a setting.
 func TestUnitOfSystemd(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "lwio.service"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "packaging", "systemd", "lwio.service"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -21,12 +22,22 @@ func TestUnitOfSystemd(t *testing.T) {
 		t.Fatalf("the command is %q", words)
 	}
 	a := &app{env: os.Getenv}
-	serve := a.serveCommand()
+	serve, _, err := a.root().Find([]string{"serve"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := serve.ParseFlags(words[2:]); err != nil {
 		t.Error(err)
 	}
 	if state := serve.Flags().Lookup("state").Value.String(); !strings.HasPrefix(state, "/run/lwio/") {
 		t.Errorf("the state is in %q", state)
+	}
+	socket, err := os.ReadFile(filepath.Join("..", "..", "packaging", "systemd", "lwio.socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if listen := serve.Flags().Lookup("listen").DefValue; !strings.Contains(string(socket), "\nListenStream="+listen+"\n") {
+		t.Errorf("the socket unit does not listen on %s", listen)
 	}
 	verify, err := exec.LookPath("systemd-analyze")
 	if err != nil {

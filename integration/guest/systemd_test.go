@@ -27,21 +27,29 @@ func serviceURL(provider string) string {
 	return "lwio://alice:secret@" + serviceAddress + "/data?provider=" + provider
 }
 
-// installService installs the unit, the program and the configuration; the latter has a mistake. The text of the
-// unit comes by the first parameter. The unit gets a file for its log, and may start as often as the test wants.
+// installService installs the units, the user, the program and the configuration, as a package does; the latter has a
+// mistake. The texts of the files of packaging come by the parameters. The service gets a file for its log, and may
+// start as often as the test wants.
 const installService = `
-mkdir -p /usr/local/bin /etc/lwio /srv/data /var/tmp /etc/systemd/system/lwio.service.d
-ln -sf ` + guest.Files + `/lwio /usr/local/bin/lwio
+mkdir -p /etc/lwio /srv/data /var/tmp /etc/systemd/system/lwio.service.d /etc/sysusers.d /etc/tmpfiles.d /etc/systemd/system-preset
+ln -sf ` + guest.Files + `/lwio /usr/bin/lwio
+echo 'disable *' >/etc/systemd/system-preset/00-none.preset # at the first start systemd enables all others
 printf %s "$1" >/etc/systemd/system/lwio.service
+printf %s "$2" >/etc/systemd/system/lwio.socket
+printf %s "$3" >/etc/sysusers.d/lwio.conf
+printf %s "$4" >/etc/tmpfiles.d/lwio.conf
+systemd-sysusers lwio.conf
+systemd-tmpfiles --create lwio.conf
+chown lwio:lwio /srv/data
 printf '[Service]\nStandardOutput=append:` + serviceLog + `\nStandardError=append:` + serviceLog + `\n[Unit]\nStartLimitIntervalSec=0\n' >/etc/systemd/system/lwio.service.d/log.conf
-printf '[Socket]\nListenStream=` + serviceAddress + `\n' >/etc/systemd/system/lwio.socket
-(umask 077; echo alice:secret >/etc/lwio/users)
+(umask 077; echo alice:secret >/var/lib/lwio/users)
+chown lwio:lwio /var/lib/lwio/users
 echo 'a mistake' >/etc/lwio/server.toml`
 
 // repairService makes the configuration one without mistakes.
 const repairService = `
 cat >/etc/lwio/server.toml <<-end
-	users = "users"
+	users = "/var/lib/lwio/users"
 	listen = "` + serviceAddress + `"
 	[[share]]
 	name = "data"
@@ -73,17 +81,21 @@ type systemd struct {
 	ctx context.Context
 }
 
-// startSystemd starts systemd with the unit of the documentation until the end of the test.
+// startSystemd starts systemd with the units of packaging until the end of the test.
 func startSystemd(t *testing.T, g *guest.Guest) *systemd {
 	t.Helper()
-	unit, err := os.ReadFile(filepath.Join("..", "..", "docs", "lwio.service"))
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, name := range []string{"lwio.service", "lwio.socket", "lwio.sysusers", "lwio.tmpfiles"} {
+		text, err := os.ReadFile(filepath.Join("..", "..", "packaging", "systemd", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, string(text))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), serviceTime)
 	t.Cleanup(cancel)
 	s := &systemd{t: t, g: g, ctx: ctx}
-	s.shell(installService, string(unit))
+	s.shell(installService, files...)
 	background(t, g, "sh", "-ec", runSystemd)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), exchangeTime)
@@ -202,7 +214,7 @@ func (c *stayer) goesOn(replaced int) {
 	})
 }
 
-// TestServiceOfSystemd runs the unit of the documentation under systemd, while a client over each software provider reads
+// TestServiceOfSystemd runs the units of packaging under systemd, as their own user, while a client over each software provider reads
 // and writes under a lock. The service is active only when it serves. Reload, restart, a hand-over to another process and a kill
 // of the server cost no client an error or a lock. A stop leaves nothing behind.
 //
@@ -217,6 +229,7 @@ func TestServiceOfSystemd(t *testing.T) {
 	s.shell(repairService)
 	s.do("start", "lwio")
 	s.want("ActiveState", "active")
+	s.ownUser()
 	clients := []*stayer{s.stay("shm"), s.stay("iwarp")}
 	replaced := 0
 	allGoOn := func() {
@@ -267,6 +280,16 @@ func TestServiceOfSystemd(t *testing.T) {
 	s.activate()
 }
 
+// ownUser expects that the main process runs as the user of the package.
+func (s *systemd) ownUser() {
+	s.t.Helper()
+	out := s.shell(inSystemd, "grep", "-h", "^Uid:", "/proc/"+s.property("lwio", "MainPID")+"/status")
+	want := strings.TrimSpace(s.shell("id -u lwio"))
+	if fields := strings.Fields(out); len(fields) != 5 || fields[1] != want || fields[4] != want || want == "0" {
+		s.t.Errorf("the server runs as %q, want user %s", out, want)
+	}
+}
+
 // handOver has the main process hand over to another one, again if the new one is not ready in time. The old one goes on then.
 func (s *systemd) handOver(pid string) {
 	s.t.Helper()
@@ -283,7 +306,7 @@ func (s *systemd) handOver(pid string) {
 
 // list lists the share.
 func (s *systemd) list() (string, error) {
-	return s.g.Run(s.ctx, "sh", "-c", inSystemd, "sh", "/usr/local/bin/lwio", "ls", serviceURL("shm"))
+	return s.g.Run(s.ctx, "sh", "-c", inSystemd, "sh", "/usr/bin/lwio", "ls", "--allow-uid", "any", serviceURL("shm"))
 }
 
 // activate has a connection to a socket of systemd start the service. The socket outlives a restart.

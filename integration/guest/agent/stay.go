@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"lwio"
+	"lwio/rdma"
+	"lwio/rdma/iwarp"
+	"lwio/rdma/shm"
 )
 
 // Settings of stay.
@@ -23,12 +26,14 @@ const (
 
 // stay writes blocks of a file of a share, under a lock, and reads them back, until the local file stop exists. It reports
 // its rounds, and the connections that it has replaced, in lines. It fails with the first error of a call, and if
-// another client gets the lock.
+// another client gets the lock. It shares memory with a server of any user.
 func stay(ctx context.Context, url, name, stop string) (err error) {
 	var clients [2]*lwio.Client
 	var files [2]*lwio.File
+	anyUser := func(uint32) bool { return true }
 	for i := range clients {
-		cfg := &lwio.Config{RequireRDMA: true, Timeout: 2 * stayTime, ReconnectTimeout: stayTime}
+		providers := []rdma.Provider{shm.New(&shm.Config{AllowUID: anyUser}), iwarp.New(nil)}
+		cfg := &lwio.Config{Providers: providers, RequireRDMA: true, Timeout: 2 * stayTime, ReconnectTimeout: stayTime}
 		if clients[i], err = lwio.Dial(ctx, url, cfg); err != nil {
 			return err
 		}

@@ -20,6 +20,7 @@ var (
 	race    = func() bool { return raceEnabled }
 	short   = testing.Short
 	root    = func() bool { return os.Getuid() == 0 }
+	notRoot = func() bool { return os.Getuid() != 0 }
 	noAdmin = func() bool {
 		status, err := os.ReadFile("/proc/self/status")
 		return err != nil || !hasCapability(string(status), capSysAdmin)
@@ -62,6 +63,7 @@ const (
 var table = []entry{
 	{"lwio", "the race detector allocates", race, withoutRace},
 	{"lwio/clib", "no right to mount", noAdmin, "a container may lack the right"},
+	{"lwio/integration/packaging", "only root installs packages", notRoot, "a run as root installs it"},
 	{"lwio/integration/survive", "no right to make namespaces", noAdmin, "a container may lack the right"},
 	{"lwio/integration/survive", "the kernel does not translate addresses", nil, "a kernel may lack connection tracking, and a container the right to its settings"},
 	{"lwio/internal/test/leakcheck", "the runtime kept", nil, "the runtime frees its pooled pipes at any garbage collection"},
