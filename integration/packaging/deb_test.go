@@ -41,26 +41,38 @@ func run(t *testing.T, vars []string, name string, args ...string) string {
 	return out.String()
 }
 
-// build builds the package in a directory and returns its path.
-func build(t *testing.T, dir string) string {
+// build builds the packages in a directory, and returns the paths of the one for Debian and of the image.
+func build(t *testing.T, dir string) (deb, image string) {
 	t.Helper()
 	out := run(t, []string{"SOURCE_DATE_EPOCH=1790000000"}, "go", "run", "-C", filepath.Join("..", "..", "tools"), "./package",
 		"-out", dir, "-version", "1.2-3", "-maintainer", "LWIO <lwio@packages.debian.org>")
-	return strings.TrimSpace(out)
+	paths := strings.Fields(out)
+	if len(paths) != 2 || filepath.Ext(paths[0]) != ".deb" || !strings.HasSuffix(paths[1], ".oci.tar") {
+		t.Fatalf("the packages are %q", out)
+	}
+	return paths[0], paths[1]
 }
 
-// TestDebianPackage builds the package twice, and checks it with lintian, mandoc, bash and systemd. The program in it
+// equal reports whether two files have the same bytes.
+func equal(t *testing.T, a, b string) bool {
+	t.Helper()
+	var all [2][]byte
+	for i, name := range []string{a, b} {
+		var err error
+		if all[i], err = os.ReadFile(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return bytes.Equal(all[0], all[1])
+}
+
+// TestDebianPackage builds the packages twice, and checks the one for Debian with lintian, mandoc, bash and systemd. The program in it
 // runs, and says the version.
 func TestDebianPackage(t *testing.T) {
 	lintian, deb, mandoc, analyze := need(t, "lintian"), need(t, "dpkg-deb"), need(t, "mandoc"), need(t, "systemd-analyze")
-	file := build(t, t.TempDir())
-	content, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := os.ReadFile(build(t, t.TempDir()))
-	if err != nil || !bytes.Equal(content, again) {
-		t.Errorf("two packages of the same sources differ: %v", err)
+	file, image := build(t, t.TempDir())
+	if again, imageAgain := build(t, t.TempDir()); !equal(t, file, again) || !equal(t, image, imageAgain) {
+		t.Error("two packages of the same sources differ")
 	}
 	run(t, nil, lintian, "--fail-on", "error,warning", file)
 	root := t.TempDir()
@@ -99,7 +111,7 @@ func TestDebianInstallation(t *testing.T) {
 	if os.Getuid() != 0 {
 		skip.Test(t, "only root installs packages")
 	}
-	file := build(t, t.TempDir())
+	file, _ := build(t, t.TempDir())
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "var/lib/dpkg"), 0o755); err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// tarOf returns a tar archive of files and of the directories that they are in, which belong to root and have
-// one time.
+// tarOf returns a tar archive of files and of the directories that they are in, which belong to root. All have one
+// time.
 func tarOf(files []entry, prefix string, date time.Time) ([]byte, error) {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -23,8 +23,14 @@ func tarOf(files []entry, prefix string, date time.Time) ([]byte, error) {
 	}
 	for _, f := range files {
 		h := &tar.Header{Typeflag: tar.TypeReg, Name: prefix + f.path, Mode: int64(f.mode.Perm()), Size: int64(len(f.data)), ModTime: date, Uname: "root", Gname: "root", Format: tar.FormatGNU}
-		if f.link != "" {
+		switch {
+		case f.link != "":
 			h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, f.link, 0o777
+		case f.mode.IsDir():
+			h.Typeflag, h.Name = tar.TypeDir, h.Name+"/"
+		}
+		if f.owner != 0 {
+			h.Uid, h.Gid, h.Uname, h.Gname = f.owner, f.owner, "", ""
 		}
 		if err := w.WriteHeader(h); err != nil {
 			return nil, fmt.Errorf("%s: %w", f.path, err)

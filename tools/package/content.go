@@ -12,13 +12,15 @@ import (
 	"time"
 )
 
-// entry is a file or a symbolic link of a package.
+// entry is a file, a directory or a symbolic link of a package.
 type entry struct {
 	path string // without the leading slash
 	mode fs.FileMode
 	data []byte
 	link string // the target of a symbolic link
 	conf bool   // an administrator changes it; an upgrade keeps the change
+
+	owner int // number of its user and group
 }
 
 // Directories of a package.

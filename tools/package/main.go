@@ -1,4 +1,5 @@
-// Command package builds the packages of the server and the command for Linux: a .deb for Debian.
+// Command package builds the packages of the server and the command for Linux: a .deb for Debian,
+// and an image for containers.
 //
 //	go run -C tools ./package [-out DIR] [-arch ARCH] [-version VERSION] [-maintainer "NAME <ADDRESS>"]
 //
@@ -67,11 +68,20 @@ func run(r *release, out string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
-	name := filepath.Join(out, fmt.Sprintf("lwio_%s_%s.deb", r.version, debArch(r.arch)))
-	if err := os.WriteFile(name, deb, 0o644); err != nil {
+	image, err := imageOf(r, b)
+	if err != nil {
 		return err
 	}
-	fmt.Println(name)
+	for name, data := range map[string][]byte{
+		fmt.Sprintf("lwio_%s_%s.deb", r.version, debArch(r.arch)): deb,
+		fmt.Sprintf("lwio_%s_%s.oci.tar", r.version, r.arch):      image,
+	} {
+		if err := os.WriteFile(filepath.Join(out, name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	fmt.Println(filepath.Join(out, fmt.Sprintf("lwio_%s_%s.deb", r.version, debArch(r.arch))))
+	fmt.Println(filepath.Join(out, fmt.Sprintf("lwio_%s_%s.oci.tar", r.version, r.arch)))
 	return nil
 }
 
