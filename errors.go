@@ -28,8 +28,9 @@ var (
 	// because the connection was lost or the call was given up before the answer. [OP-112]
 	ErrUncertain = base.ErrUncertain
 	// ErrStale: the server does not keep the open of the file any more, because the connection was
-	// away for longer than the server keeps opens, because the server was restarted, or because the
-	// server has closed it: the user may not use it any more, or a Client with the same
+	// away for longer than the server keeps opens, because the server was restarted (without a
+	// state, or another program has removed, replaced or, in spite of a lock, changed the file meanwhile),
+	// or because the server has closed it: the user may not use it any more, or a Client with the same
 	// Config.AppInstance has opened the file. All later calls of the File fail with it; other files
 	// are not affected. It matches fs.ErrClosed. The locks of the file are gone. Nothing was written
 	// after the loss.

@@ -78,8 +78,8 @@ type Config struct {
 	// StateDir is a directory in which the server keeps the durable opens of its clients, with their
 	// locks, and their writes over RDMA: after the death of the process, or after Close, the next server with the same directory and
 	// the same shares gives them back, for the time of DurableTimeout, and has each write done once. New makes the directory, with mode
-	// 0700. One server at a time uses it. An open that was replaced or removed meanwhile is refused to
-	// its client, and so is every open after a restart of the host. Empty: opens end with the server.
+	// 0700. One server at a time uses it. An open whose file was replaced or removed meanwhile is refused to
+	// its client; so is one with a lock, or a share mode that denies writing, whose file another program has changed, and every open after a restart of the host. Empty: opens end with the server.
 	// Linux only. [OP-56]
 	StateDir string
 	// RequireState makes New fail if the state is broken, in place of a server without durable opens: another

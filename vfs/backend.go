@@ -164,4 +164,7 @@ type VolumeInfo struct {
 	ReadOnly bool
 	// Created is the time of creation of the share's root, or zero.
 	Created time.Time
+	// HostClock: the clock of this host sets the times of changes of its files. On other file systems a server or a
+	// program sets them, by a clock of its own.
+	HostClock bool
 }

@@ -336,6 +336,7 @@ func (c *creation) emptying(looked FileInfo) Access {
 func (c *creation) empty(o *Open) error {
 	w := o.beginChange(nil, 0, math.MaxInt64)
 	defer o.EndWrite(w)
+	c.fs.beginsChange()
 	if err := o.handle.Truncate(0); err != nil {
 		return err
 	}

@@ -73,6 +73,19 @@ type FS struct {
 	stalled stalledOpens
 	// throughFailed is registered by OnThroughFailure; nil for none.
 	throughFailed atomic.Pointer[func(*Open)]
+	// changing is registered by OnChange; nil for none.
+	changing atomic.Pointer[func()]
+}
+
+// OnChange registers f, in place of an earlier one. f runs before each change of the content, the times or the attributes
+// of a file by an open. It must be cheap, and call nothing of this package.
+func (f *FS) OnChange(run func()) { f.changing.Store(&run) }
+
+// beginsChange runs the function of OnChange.
+func (f *FS) beginsChange() {
+	if run := f.changing.Load(); run != nil {
+		(*run)()
+	}
 }
 
 // OnThroughFailure registers f, in place of an earlier one. f runs when the backend has failed at a write of an open

@@ -62,6 +62,7 @@ func (o *Open) SetTimes(t Times) error {
 		if t.Accessed.IsZero() && t.Modified.IsZero() {
 			return nil
 		}
+		o.fs.beginsChange()
 		if err := o.handle.SetTimes(t); err != nil {
 			return err
 		}
@@ -97,6 +98,7 @@ func (o *Open) SetAttributes(attributes uint32) error {
 			return nil
 		}
 		if !o.IsDir() { // a directory keeps its permissions
+			o.fs.beginsChange()
 			if err := setReadOnly(o.handle, attributes&AttrReadOnly != 0); err != nil {
 				return err
 			}

@@ -104,6 +104,7 @@ func (o *Open) WriteAtBegun(p []byte, off int64) (int, error) {
 		return 0, o.fail("write", ntstatus.FileLockConflict)
 	}
 	o.caching.change()
+	o.fs.beginsChange()
 	n, err := o.handle.WriteAt(p, off, o.options&WriteThrough != 0)
 	o.caching.change()
 	if n > 0 {
@@ -143,6 +144,7 @@ func (o *Open) WriteVecBegun(pieces [][]byte, off int64) (int, error) {
 		return 0, o.fail("write", ntstatus.FileLockConflict)
 	}
 	o.caching.change()
+	o.fs.beginsChange()
 	n, err := o.handle.WriteVec(pieces, off, o.options&WriteThrough != 0)
 	o.caching.change()
 	if n > 0 {
@@ -209,6 +211,7 @@ func (o *Open) Truncate(size int64) error {
 		w := o.beginChange(nil, size, math.MaxInt64)
 		defer o.EndWrite(w)
 		o.caching.change()
+		o.fs.beginsChange()
 		err := o.handle.Truncate(size)
 		o.caching.change()
 		if err != nil {

@@ -54,11 +54,33 @@ type RestoreRequest struct {
 	User  string
 	// Locks are the locks that the open held.
 	Locks []Lock
+	// Unchanged bounds the times at which the earlier process has changed files. If the file has later times, another
+	// process has changed it, and an open that excludes other writers, by its share mode or by a lock, is not made: its
+	// client relies on the content that it has read and written. Any other open lets others write at any time. Zero:
+	// nothing is known.
+	Unchanged time.Time
+}
+
+// excludesWriters reports whether others could not write the whole file while the earlier process ran.
+func (r *RestoreRequest) excludesWriters() bool {
+	return len(r.Locks) > 0 || r.ShareMode&ShareWrite == 0 && r.Granted&(dataRead|dataWrite) != 0
+}
+
+// changed reports whether another process has changed the file since the earlier process of the server. A change sets the
+// times of the content and of the inode to the present. A client, or a program, may set the former to any other time, and
+// a rename or a link sets the latter alone. A time in the future comes of a clock that was set back.
+func (r *RestoreRequest) changed(info FileInfo) bool {
+	at := info.Modified
+	if info.Changed.Before(at) {
+		at = info.Changed
+	}
+	return !r.Unchanged.IsZero() && at.After(r.Unchanged) && !at.After(time.Now())
 }
 
 // Errors of Restore.
 var (
 	errReplaced = ntstatus.FileInvalid.Because(errors.New("another file has the name of the open now"))
+	errChanged  = ntstatus.FileForcedClosed.Because(errors.New("another process has changed the file"))
 	errMissing  = ntstatus.FileDeleted.Because(errors.New("the file was removed or renamed"))
 	errGrace    = ntstatus.FileNotAvailable.Because(errors.New("clients from before the restart of the server have the file open"))
 	errNarrowed = ntstatus.AccessDenied.Because(errors.New("the present permissions do not allow the access of the open"))
@@ -68,7 +90,8 @@ var (
 // period: until all restored opens of the file are taken over or closed, every new open of the file is
 // refused with FILE_NOT_AVAILABLE. All opens of the earlier process are restored before others are made.
 //
-// Errors, as statuses: FILE_INVALID if another file has the name now; FILE_DELETED if no file has it; ACCESS_DENIED if the rights of the user or the permissions of the file no longer allow the
+// Errors, as statuses: FILE_INVALID if another file has the name now; FILE_DELETED if no file has it; FILE_FORCED_CLOSED if
+// another process has changed it meanwhile, and the open excludes other writers; ACCESS_DENIED if the rights of the user or the permissions of the file no longer allow the
 // access of the open; the statuses of Open.
 func (f *FS) Restore(req RestoreRequest) (*Open, error) {
 	o, err := f.restore(&req)
@@ -155,6 +178,8 @@ func (c *creation) reopen(req *RestoreRequest, path string) (*Open, error) {
 		err = errReplaced
 	case o.granted != req.Granted:
 		err = errNarrowed
+	default:
+		err = c.checkUnchanged(req, o.handle)
 	}
 	if err != nil {
 		return nil, discard(o.handle, err)
@@ -167,6 +192,25 @@ func (c *creation) reopen(req *RestoreRequest, path string) (*Open, error) {
 		return nil, err
 	}
 	return o, nil
+}
+
+// checkUnchanged returns an error for a file that another process has changed, if the open excludes that. It compares
+// times only on a file system with the clock of the host.
+func (c *creation) checkUnchanged(req *RestoreRequest, h Handle) error {
+	if req.Unchanged.IsZero() || !req.Begun.IsZero() || !req.excludesWriters() {
+		return nil
+	}
+	info, err := h.Stat()
+	if err != nil {
+		return err
+	}
+	if !req.changed(info) {
+		return nil
+	}
+	if v, err := c.share.Backend.Volume(); err != nil || !v.HostClock || v.Serial != info.Device {
+		return err
+	}
+	return errChanged
 }
 
 // clockTick bounds the time by which the time of a new file is behind the clock.

@@ -58,6 +58,7 @@ const (
 	InvalidOplockProtocol            Status = 0xC00000E3
 	BadImpersonationLevel            Status = 0xC00000A5
 	IOTimeout                        Status = 0xC00000B5
+	FileForcedClosed                 Status = 0xC00000B6
 	FileIsADirectory                 Status = 0xC00000BA
 	NotSupported                     Status = 0xC00000BB
 	NetworkNameDeleted               Status = 0xC00000C9
@@ -151,6 +152,7 @@ var names = map[Status]string{
 	InvalidOplockProtocol:            "INVALID_OPLOCK_PROTOCOL",
 	BadImpersonationLevel:            "BAD_IMPERSONATION_LEVEL",
 	IOTimeout:                        "IO_TIMEOUT",
+	FileForcedClosed:                 "FILE_FORCED_CLOSED",
 	FileIsADirectory:                 "FILE_IS_A_DIRECTORY",
 	NotSupported:                     "NOT_SUPPORTED",
 	NetworkNameDeleted:               "NETWORK_NAME_DELETED",

@@ -21,6 +21,7 @@
 //   - lock is locked (flock) while a process has the log open. The kernel unlocks it after the last
 //     system call of a killed process, so that no write of it is in flight any more.
 //   - boot has the boot id of the host and a random text, on stable storage.
+//   - times has the TimeBound of the process, if that has set one.
 //   - log.N has a header with the end of the batches, the batches in order (frames: size, checksum,
 //     changes), and zeros.
 //
@@ -34,6 +35,11 @@
 // also copies the present records of a few KiB of log.N, up to its end; then log.N is removed. So no batch
 // waits for a whole compaction, there is no goroutine, and the files have at most about six times the
 // bytes of the present records and 3 MiB.
+//
+// # Changes by others
+//
+// A server needs to know whether a file was changed while no process of it ran. TimeBound has a bound of the times of its
+// own changes for that. It is in a mapped page, like the records, and bound to the boot of the host.
 //
 // # Why not bbolt
 //

@@ -53,6 +53,7 @@ type Log struct {
 	boot     string
 	instance [16]byte
 	rebooted bool
+	bound    TimeBound
 
 	mu      sync.Mutex
 	dir     directory
@@ -111,6 +112,7 @@ func openLog(d directory, boot string, s sizes) (*Log, error) {
 	if err := l.load(boot); err != nil {
 		return nil, errors.Join(err, l.closeFiles())
 	}
+	l.bound.init(d, boot)
 	l.next = l.sizes.nextSize(l.current.tail, l.index.live)
 	return l, nil
 }
@@ -124,6 +126,9 @@ func (l *Log) BootID() string { return l.boot }
 
 // Instance returns a random number of the directory, which stays until the host is started again.
 func (l *Log) Instance() [16]byte { return l.instance }
+
+// TimeBound returns the bound of the times at which this process changes files.
+func (l *Log) TimeBound() *TimeBound { return &l.bound }
 
 // Apply makes the changes of b. When it returns nil they outlive the process. After an error none of them
 // is made. Batches take effect in the order of the calls.
@@ -282,7 +287,7 @@ func (l *Log) Close() error {
 }
 
 func (l *Log) closeFiles() error {
-	var errs []error
+	errs := []error{l.bound.close()}
 	if l.current != nil {
 		errs = append(errs, l.current.file.Close())
 	}

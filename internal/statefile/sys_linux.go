@@ -31,6 +31,13 @@ func lockFile(f *os.File) error {
 	return err
 }
 
+// steadyTime returns the time since the start of the host, without the time for which it was suspended, in nanoseconds.
+func steadyTime() int64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // every kernel has it
+	return t.Nano()
+}
+
 // hostBootID returns the number of this run of the host's kernel.
 func hostBootID() (string, error) {
 	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")

@@ -12,6 +12,8 @@ var errUnsupported = errors.Join(errors.ErrUnsupported, errors.New("the state of
 
 func lockFile(*os.File) error { return errUnsupported }
 
+func steadyTime() int64 { return 0 }
+
 func hostBootID() (string, error) { return "", errUnsupported }
 
 // osFile is a file of the host.

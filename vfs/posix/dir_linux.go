@@ -174,6 +174,7 @@ func (d *Dir) Volume() (vfs.VolumeInfo, error) {
 		MaxName:    uint32(st.Namelen),
 		ReadOnly:   st.Flags&unix.ST_RDONLY != 0,
 		Created:    info.Created,
+		HostClock:  hasHostClock(int64(st.Type)),
 	}, err
 }
 
@@ -194,6 +195,15 @@ func fsName(magic int64) string {
 		return "nfs"
 	}
 	return "unix"
+}
+
+// hasHostClock reports whether the kernel of this host sets the times of changes: it does for local file systems.
+func hasHostClock(magic int64) bool {
+	switch magic {
+	case unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.F2FS_SUPER_MAGIC, unix.TMPFS_MAGIC, unix.OVERLAYFS_SUPER_MAGIC:
+		return true
+	}
+	return false
 }
 
 // eintr repeats f while a signal interrupts it.

@@ -201,6 +201,8 @@ func (e staleReason) Error() string {
 		return "the server was started again and has not kept it; writes that were not synced may be lost"
 	case errors.Is(e.error, ntstatus.FileDeleted):
 		return "it was removed or renamed meanwhile"
+	case errors.Is(e.error, ntstatus.FileForcedClosed):
+		return "its content was changed meanwhile by another program on the server's host"
 	case errors.Is(e.error, ntstatus.FileInvalid):
 		return "another file has its name now"
 	case errors.Is(e.error, ntstatus.AccessDenied):

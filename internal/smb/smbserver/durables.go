@@ -61,6 +61,7 @@ func (t *lineages) grant(d *durable, s *Session, o *open, action vfs.Action) boo
 		o.file.OnRevoke(func() { t.closed(d) })
 		return true
 	}
+	t.own.begin()
 	if err := t.kept.add(d, s); err != nil {
 		t.remove(d)
 		o.durable = nil
@@ -80,6 +81,13 @@ func (t *lineages) closed(d *durable) {
 		t.ending.Go(func() { t.kept.drop(d) })
 	}
 	t.remove(d)
+}
+
+// anyDurable reports whether there are durable opens.
+func (t *lineages) anyDurable() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.opens) > 0
 }
 
 // ofFile returns the durable opens of the file of an open.

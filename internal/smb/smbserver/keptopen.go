@@ -138,6 +138,7 @@ func (k *keptOpen) lock(locks []vfs.Lock, q *smbwire.LockRequest) error {
 	if k.over {
 		return ntstatus.FileClosed
 	}
+	k.log.TimeBound().Cover() // the client takes the content as it is now for that under the lock
 	c := newChanges()
 	defer c.free()
 	for i, l := range locks {

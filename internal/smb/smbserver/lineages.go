@@ -27,6 +27,7 @@ type lineages struct {
 	// surrenders closes orphans that have lost their leases.
 	surrenders surrenders
 	kept       keptFiles
+	own        ownChanges
 	restored   int // opens of an earlier process; fixed before the first connection
 	stale      staleOpens
 
@@ -74,6 +75,8 @@ func newLineages(cfg *Config, memory *account.Sum) *lineages {
 	t.stale.state, t.stale.log, t.stale.byID = cfg.Durable.State, cfg.Logger, make(map[uint64]staleOpen)
 	if t.kept.state != nil {
 		cfg.FS.OnThroughFailure(t.kept.throughFails)
+		t.own.bound, t.own.log, t.own.wanted = t.kept.state.TimeBound(), cfg.Logger, t.anyDurable
+		cfg.FS.OnChange(t.own.bound.Cover)
 	}
 	return t
 }
@@ -276,6 +279,7 @@ func (t *lineages) close() {
 		all.Go(l.end)
 	}
 	all.Wait()
+	t.own.stop()
 	t.surrenders.stop()
 	t.ending.Wait()
 }

@@ -76,7 +76,11 @@ func (s *Server) restore() error {
 		return err
 	}
 	s.openIDs.Store(firstOpenID(saved))
-	r := restoring{srv: s, lineages: make(map[durableKey]*Lineage), closing: make(map[uint64]*vfs.Open)}
+	unchanged, err := s.cfg.Durable.State.TimeBound().Earlier()
+	if err != nil && len(saved) > 0 {
+		s.cfg.Logger.Warn("smb: changes of files by other programs are not noticed", "err", err)
+	}
+	r := restoring{srv: s, unchanged: unchanged, lineages: make(map[durableKey]*Lineage), closing: make(map[uint64]*vfs.Open)}
 	for _, o := range saved {
 		if err := r.open(o); err != nil {
 			s.cfg.Logger.Warn("smb: open not restored", "user", o.record.user, "share", o.record.file.Share, "path", o.record.file.Path, "err", err)
@@ -86,6 +90,9 @@ func (s *Server) restore() error {
 	r.finish()
 	if s.lineages.stale.found > 0 {
 		s.lineages.stale.lapse(r.longest)
+	}
+	if r.restored > 0 {
+		s.lineages.own.begin()
 	}
 	s.lineages.restored = r.restored
 	if len(saved) > 0 || s.cfg.Durable.State.Rebooted() {
@@ -114,6 +121,7 @@ type restoring struct {
 	deleting        []*vfs.Open
 	closing         map[uint64]*vfs.Open // opens whose close had begun, by id
 	restored, locks int
+	unchanged       time.Time     // vfs.RestoreRequest.Unchanged
 	longest         time.Duration // of the times of the opens that are not restored
 }
 
@@ -146,6 +154,7 @@ func (r *restoring) open(o *savedOpen) error {
 	}
 	file, err := t.files.Restore(vfs.RestoreRequest{
 		Record: rec.file, Other: rec.other, Begun: o.begun, Owner: l, User: rec.user, Locks: slices.Collect(maps.Values(o.locks)),
+		Unchanged: r.unchanged,
 	})
 	if err != nil {
 		return err
