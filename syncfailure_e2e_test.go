@@ -184,6 +184,37 @@ func TestFailureOfGivenUpSyncIsGivenToTheNext(t *testing.T) {
 	})
 }
 
+// The disk goes on to fail after a sync that its caller has given up. The next sync has the failure, and the one after it
+// does not have it again.
+//
+// Source: [OP-92f], [OP-116]
+func TestFailureOfGivenUpSyncIsGivenOnce(t *testing.T) {
+	h := newHeldFailure()
+	var again atomic.Bool // the request that confirms the failure fails too
+	onSync := func() error {
+		if again.Swap(false) {
+			return syscall.EIO
+		}
+		err := h.sync()
+		again.Store(err != nil)
+		return err
+	}
+	onSyncFailures(t, onSync, func(k *syncFailure) {
+		h.tokens <- struct{}{}
+		ctx, cancel := context.WithCancel(k.t.Context())
+		first := make(chan error)
+		go func() { first <- k.f.Sync(ctx) }()
+		<-h.began
+		cancel()
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			k.t.Errorf("the sync that is given up: %v", err)
+		}
+		h.fail <- struct{}{}
+		k.want("the next sync", syscall.EIO)
+		k.want("the one after it", nil)
+	})
+}
+
 // The connection of a sync is lost while the sync fails. It is sent again before that, and has the failure.
 //
 // Source: [OP-92f], [OP-116]

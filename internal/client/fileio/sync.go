@@ -74,16 +74,39 @@ func (f *File) takeLate(ctx context.Context, begun uint64) error {
 				q.late = lateSync{}
 				return nil
 			case ntstatus.LosesData(err): // after a loss of the connection the server repeats a failure
-				if late.conn != nil {
-					q.late = lateSync{}
-					f.confirm(ctx, late.conn, late.fid, begun)
+				if late.conn == nil {
+					f.awaitConfirmation(ctx, late.answer, begun)
+					return err
 				}
+				q.late = lateSync{}
+				f.confirm(ctx, late.conn, late.fid, begun)
 				return err
 			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// awaitConfirmation is confirm for a FLUSH over SMB that was given up: the other request is sent already, and its failure
+// comes by answer. If ctx ends before that, the next call has to report it.
+func (f *File) awaitConfirmation(ctx context.Context, answer <-chan error, begun uint64) {
+	select {
+	case again, failed := <-answer:
+		f.syncs.late = lateSync{}
+		if failed && f.writes.Begun() != begun {
+			f.syncs.keep(again, nil, 0)
+		}
+	case <-ctx.Done():
+	}
+}
+
+// keep leaves a failure to the next call. Precondition: the caller has the turn.
+func (q *fileSyncs) keep(failure error, cn *rdmaconn.Conn, fid uint16) {
+	answer := make(chan error, 1)
+	answer <- failure
+	close(answer)
+	q.late = lateSync{answer: answer, conn: cn, fid: fid}
 }
 
 // flush sends a request over a connection, or over SMB. Precondition: the caller has the turn.
@@ -110,10 +133,7 @@ func (f *File) flush(ctx context.Context, begun uint64) error {
 // call has to report it.
 func (f *File) confirm(ctx context.Context, cn *rdmaconn.Conn, fid uint16, begun uint64) {
 	if _, err := f.syncOver(ctx, cn, fid); ntstatus.LosesData(err) && f.writes.Begun() != begun {
-		again := make(chan error, 1)
-		again <- err
-		close(again)
-		f.syncs.late = lateSync{answer: again, conn: cn, fid: fid}
+		f.syncs.keep(err, cn, fid)
 	}
 }
 
