@@ -252,18 +252,29 @@ func TestSyncErrorOutlivesLossesAndRestarts(t *testing.T) {
 	s := serve(t, dir, stateFlags(t, true)...)
 	ctx := t.Context()
 	kill := func(*visitor) error { return errors.Join(s.Kill(), s.Start()) }
-	cut := func(v *visitor) error {
-		v.cutSMB()
-		return nil
+	cut := func(how func(w *wires)) func(v *visitor) error {
+		return func(v *visitor) error {
+			how(&v.wires)
+			return nil
+		}
+	}
+	both := func(w *wires) {
+		w.cutRDMA()
+		w.cutSMB()
 	}
 	for name, c := range map[string]struct {
 		before func(v *visitor) error // the first sync
 		within func(v *visitor) error // before the second open syncs
 	}{
-		"killed, then reported": {kill, nil},
-		"reported, then cut":    {nil, cut},
-		"reported, then killed": {nil, kill},
-		"killed twice":          {kill, kill},
+		"killed, then reported":   {kill, nil},
+		"SMB cut, then reported":  {cut((*wires).cutSMB), nil},
+		"RDMA cut, then reported": {cut((*wires).cutRDMA), nil},
+		"both cut, then reported": {cut(both), nil},
+		"reported, then SMB cut":  {nil, cut((*wires).cutSMB)},
+		"reported, then RDMA cut": {nil, cut((*wires).cutRDMA)},
+		"reported, then both cut": {nil, cut(both)},
+		"reported, then killed":   {nil, kill},
+		"killed twice":            {kill, kill},
 	} {
 		for _, transport := range transports {
 			t.Run(name+" "+transport, func(t *testing.T) {

@@ -55,6 +55,8 @@ type FS struct {
 	used     int64
 	files    map[*file]bool
 	direct   bool
+	held     chan struct{} // closed to let syncs go on; nil if none waits
+	waiting  int           // syncs that wait for held
 }
 
 // failure is an error for some calls.
@@ -416,6 +418,7 @@ func (h *handle) Fsync(context.Context, uint32) syscall.Errno {
 	f := h.f.fs
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.awaitReleaseLocked()
 	if errno := f.callLocked(Sync); errno != 0 {
 		return errno
 	}
