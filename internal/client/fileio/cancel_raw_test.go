@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -278,6 +279,29 @@ func testCancelOfRequestPastItsTimeout(t *testing.T, on string) {
 		t.Errorf("%+v, %v", done, err)
 	}
 	waitFor(t, func() bool { return len(conn.seen(wire.OpCancel)) == 2 })
+}
+
+// A server that was started again knows the key of an open when the open is reclaimed over SMB. A REGISTER before that
+// is repeated, and a refusal for good is one.
+func TestUnknownKeyIsRegisteredAgain(t *testing.T) {
+	for refusals, registered := range map[int32]bool{1: true, registerAttempts - 1: true, registerAttempts: false} {
+		share := newFakeShare()
+		share.put("f", pattern(100))
+		s := newRawServer(t, "iwarp", share)
+		var seen atomic.Int32
+		s.handle = func(c *rawConn, h wire.Header, _ []byte) bool {
+			if h.Opcode != wire.OpRegister || seen.Add(1) > refusals {
+				return false
+			}
+			c.status(h.Cookie, 0, uint32(ntstatus.ObjectNameNotFound))
+			return true
+		}
+		f := openOn(t, s.connect(base.Config{RequireRDMA: true}), "f")
+		_, err := f.ReadAt(make([]byte, 10), 0)
+		if registered != (err == nil) || !registered && (!errors.Is(err, base.ErrNoRDMA) || seen.Load() != refusals) {
+			t.Errorf("after %d refusals and %d messages: %v", refusals, seen.Load(), err)
+		}
+	}
 }
 
 // A file that is closed while its first read registers it is closed, whether the server

@@ -293,7 +293,7 @@ func (h *fakeHandle) Created() smbshare.Entry {
 
 func (h *fakeHandle) Err() error { return nil }
 
-func (h *fakeHandle) ResumeKey(context.Context) ([24]byte, bool, error) {
+func (h *fakeHandle) ResumeKey(context.Context, bool) ([24]byte, bool, error) {
 	return h.key, !h.s.noFile, nil
 }
 

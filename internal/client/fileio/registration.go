@@ -10,6 +10,7 @@ import (
 	"lwio/internal/client/base"
 	"lwio/internal/client/paths"
 	"lwio/internal/client/rdmaconn"
+	"lwio/internal/ntstatus"
 )
 
 // registration is the state of a file on an RDMA connection.
@@ -145,26 +146,42 @@ func tokens(n int) []chan struct{} {
 	return list
 }
 
-// registerNow asks for the resume key and sends REGISTER. A file that the server refuses
-// goes over SMB.
-func (f *File) registerNow(ctx context.Context, cn *rdmaconn.Conn) (*registration, error) {
-	key, lwio, err := f.h.ResumeKey(ctx)
+// registerAttempts bounds the REGISTER messages of a file on a connection. After a restart a server knows a key only when the
+// open is reclaimed over SMB, and it may die again meanwhile.
+const registerAttempts = 4
+
+// registerNow asks for the resume key and sends REGISTER. A file that the server refuses goes over SMB. An unknown key
+// may be of a session that is lost: it is asked for again, over a session on which the open is reclaimed.
+func (f *File) registerNow(ctx context.Context, cn *rdmaconn.Conn) (g *registration, err error) {
+	for attempt := range registerAttempts {
+		var unknown bool
+		if g, unknown, err = f.registerOnce(ctx, cn, attempt > 0); !unknown || f.closed.Load() || cn.IsDown() {
+			break
+		}
+	}
+	return g, err
+}
+
+// registerOnce is registerNow with one REGISTER. current asks for the key of the present session. unknown says that the
+// server has not known the key.
+func (f *File) registerOnce(ctx context.Context, cn *rdmaconn.Conn, current bool) (g *registration, unknown bool, err error) {
+	key, lwio, err := f.h.ResumeKey(ctx, current)
 	switch {
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return nil, false, context.Cause(ctx)
 	case errors.Is(err, base.ErrStale), errors.Is(err, net.ErrClosed) && f.c.sess.Err() == nil:
-		return nil, err // the connection is lost, the next one may have the key
+		return nil, false, err // the connection is lost, the next one may have the key
 	case err != nil:
-		return &registration{conn: cn, why: "no resume key: " + err.Error()}, nil
+		return &registration{conn: cn, why: "no resume key: " + err.Error()}, false, nil
 	case !lwio:
-		return &registration{conn: cn, why: "the server does not offer LWIO for this file"}, nil
+		return &registration{conn: cn, why: "the server does not offer LWIO for this file"}, false, nil
 	}
 	fid, err := cn.Register(ctx, key, f.options)
 	switch {
 	case err == nil:
-		return &registration{conn: cn, fid: fid}, nil
+		return &registration{conn: cn, fid: fid}, false, nil
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return nil, false, context.Cause(ctx)
 	}
-	return &registration{conn: cn, why: "REGISTER: " + err.Error()}, nil
+	return &registration{conn: cn, why: "REGISTER: " + err.Error()}, errors.Is(err, ntstatus.ObjectNameNotFound), nil
 }

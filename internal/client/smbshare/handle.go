@@ -248,15 +248,15 @@ func (h *handle) try(ctx context.Context, again bool, do func(f *smbclient.File)
 	})
 }
 
-// ResumeKey returns the key from the server, or without a link the last known one.
-func (h *handle) ResumeKey(ctx context.Context) (key [24]byte, lwio bool, err error) {
+// ResumeKey returns the key from the server, or without a link and current the last known one.
+func (h *handle) ResumeKey(ctx context.Context, current bool) (key [24]byte, lwio bool, err error) {
 	if err := h.Err(); err != nil {
 		return key, false, err
 	}
 	h.mu.Lock()
 	known, on := h.key, h.on
 	h.mu.Unlock()
-	if known != nil && on.s.Err() != nil {
+	if !current && known != nil && on.s.Err() != nil {
 		return known.key, known.lwio, nil
 	}
 	err = h.try(ctx, true, func(f *smbclient.File) error {

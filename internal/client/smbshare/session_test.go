@@ -234,7 +234,7 @@ func TestResumeKeySaysWhetherLWIOIsOffered(t *testing.T) {
 		var keys [2][24]byte
 		for i, name := range []string{"f", "g"} {
 			h := create(t, sess, name)
-			key, lwio, err := h.ResumeKey(t.Context())
+			key, lwio, err := h.ResumeKey(t.Context(), i == 1)
 			if err != nil || lwio == smbOnly {
 				t.Errorf("offered %v, %v", lwio, err)
 			}

@@ -122,8 +122,9 @@ type Handle interface {
 	// Err is base.ErrStale, and why, once the server does not keep the open any more; else nil.
 	Err() error
 	// ResumeKey returns the key of the open, and whether the server offers LWIO for
-	// it. [OP-30] [OP-33]
-	ResumeKey(ctx context.Context) (key [24]byte, lwio bool, err error)
+	// it. Without a link it is the last known key, or with current it waits for a link, on which the open is
+	// reclaimed. [OP-30] [OP-33]
+	ResumeKey(ctx context.Context, current bool) (key [24]byte, lwio bool, err error)
 	// ReadAt and writeAt follow io.ReaderAt and io.WriterAt.
 	ReadAt(ctx context.Context, p []byte, off int64) (int, error)
 	WriteAt(ctx context.Context, p []byte, off int64) (int, error)
