@@ -132,7 +132,7 @@ func TestReregisteredFileSharesItsQueue(t *testing.T) {
 	o.h = by(wire.NewRead(1, 0, wire.RDMARegion{Length: 8}), completion{Cookie: 1})
 	c.begin(o)
 	f := o.file
-	for _, x := range []*registeredFile{c.files.get(1), c.files.get(2)} {
+	for _, x := range []*registeredFile{c.files.get(1), c.files.get(2), c.files.get(3)} {
 		c.files.remove(x, &c.jobs)
 		x.release()
 		c.jobs.Done()
