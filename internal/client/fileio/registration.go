@@ -71,7 +71,7 @@ func (f *File) pathFor(ctx context.Context, r *paths.Path, use access) (*rdmacon
 		}
 		g := f.regs[r.Index].Load()
 		if g == nil || g.conn != cn {
-			if g, err = f.register(ctx, cn); err != nil {
+			if g, err = f.register(ctx, cn, !use.inFlight); err != nil {
 				return nil, 0, err
 			}
 		}
@@ -107,10 +107,10 @@ func (f *File) noRDMA(why error) error {
 	return fmt.Errorf("%w: %w", base.ErrNoRDMA, why)
 }
 
-// register makes the file known on cn, once.
+// register makes the file known on cn, once. patient lets it wait for an SMB session.
 //
 // Source: [LWIO §File Registration]
-func (f *File) register(ctx context.Context, cn *rdmaconn.Conn) (*registration, error) {
+func (f *File) register(ctx context.Context, cn *rdmaconn.Conn, patient bool) (*registration, error) {
 	ctx, cancel := f.c.Cfg.Bounded(ctx)
 	defer cancel()
 	token := f.registering[paths.PathOf(cn).Index]
@@ -124,7 +124,7 @@ func (f *File) register(ctx context.Context, cn *rdmaconn.Conn) (*registration, 
 	if g := known.Load(); g != nil && g.conn == cn {
 		return g, nil
 	}
-	g, err := f.registerNow(ctx, cn)
+	g, err := f.registerNow(ctx, cn, patient)
 	switch {
 	case err != nil:
 		return nil, err
@@ -151,12 +151,18 @@ func tokens(n int) []chan struct{} {
 const registerAttempts = 4
 
 // registerNow asks for the resume key and sends REGISTER. A file that the server refuses goes over SMB. An unknown key
-// may be of a session that is lost: it is asked for again, over a session on which the open is reclaimed.
-func (f *File) registerNow(ctx context.Context, cn *rdmaconn.Conn) (g *registration, err error) {
+// may be of a session that is lost: it is asked for again, over a session on which the open is reclaimed, or without
+// patient left to a later call.
+//
+// Errors: errPathDown for a key that is left to a later call.
+func (f *File) registerNow(ctx context.Context, cn *rdmaconn.Conn, patient bool) (g *registration, err error) {
 	for attempt := range registerAttempts {
 		var unknown bool
 		if g, unknown, err = f.registerOnce(ctx, cn, attempt > 0); !unknown || f.closed.Load() || cn.IsDown() {
 			break
+		}
+		if !patient {
+			return nil, errPathDown
 		}
 	}
 	return g, err
