@@ -3,8 +3,10 @@ package lwio_test
 import (
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"lwio"
@@ -69,6 +71,24 @@ func TestStatGoesOverRDMA(t *testing.T) {
 				must(t, c.Close())
 			})
 		}
+	}
+}
+
+// The audit log has descriptions by name over RDMA, and names the user.
+//
+// Source: [OP-118]
+func TestAuditLogHasLookups(t *testing.T) {
+	var log logBuffer
+	s := lwiotest.NewServer(t, &lwiotest.Config{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: server.LevelAudit}))})
+	c := s.Client(&lwio.Config{RequireRDMA: true})
+	must(t, os.Mkdir(filepath.Join(s.Dir, "d"), 0o700))
+	for range 3 {
+		if _, err := c.Stat(t.Context(), "d"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := log.String(); c.Stats().FileCalls != 1 || !strings.Contains(got, "msg=lookup ") || !strings.Contains(got, "path=d user=tester") {
+		t.Errorf("%d calls over RDMA, and the log %s", c.Stats().FileCalls, got)
 	}
 }
 

@@ -92,8 +92,8 @@ type Config struct {
 }
 
 // LevelAudit is the level of the audit log, which goes to Config.Logger: logons and their ends, tree
-// connects, opens, renames, deletes and other changes of files, RDMA connections, and the refusals of
-// all of these. The message of a line is the event. The level is below slog.LevelInfo, because a
+// connects, opens, descriptions by name, renames, deletes and other changes of files, RDMA connections, and the
+// refusals of all of these. The message of a line is the event. The level is below slog.LevelInfo, because a
 // program that works with many small files causes many lines.
 const LevelAudit = smbserver.AuditLevel
 

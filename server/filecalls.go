@@ -1,6 +1,10 @@
 package server
 
 import (
+	"context"
+	"log/slog"
+	"path"
+
 	"lwio/internal/ntstatus"
 	"lwio/internal/wire"
 	"lwio/vfs"
@@ -67,7 +71,9 @@ func (o *op) read() {
 	case wire.OpStat:
 		o.stat()
 	case wire.OpLookup:
-		info, err := o.file.open.Lookup(string(o.body()))
+		name := string(o.body())
+		info, err := o.file.open.Lookup(name)
+		o.auditLookup(name, err)
 		o.describe(&info, err)
 	default:
 		o.readRest()
@@ -127,6 +133,24 @@ func (o *op) sync() {
 	for x := o; x != nil; x = o.after(x) {
 		x.called(err)
 	}
+}
+
+// auditLookup logs a LOOKUP as smbserver logs the open of a description over SMB, and a refusal if the access was denied.
+func (o *op) auditLookup(name string, err error) {
+	c, ctx := o.c, context.Background()
+	st := final(err)
+	if !c.log.Enabled(ctx, LevelAudit) || st != ntstatus.Success && st != ntstatus.AccessDenied {
+		return
+	}
+	open := o.file.open
+	attrs := []slog.Attr{
+		slog.String("share", open.Share().Name), slog.String("path", path.Join(open.Path(), name)), slog.String("user", c.auth.lineage.User()),
+	}
+	event := "lookup"
+	if err != nil {
+		event, attrs = "lookup refused", append(attrs, slog.Any("error", err))
+	}
+	c.log.LogAttrs(ctx, LevelAudit, event, attrs...)
 }
 
 // stat performs a STAT, in the block of o.

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 
 	"lwio/internal/ntstatus"
@@ -71,6 +73,22 @@ func TestCheckRefusesSizesOutOfBounds(t *testing.T) {
 				h := Header{Opcode: op, Flags: FlagInterrupt, Length: uint32(n)}
 				want(t, h.Check(n, depicted), ended)
 			})
+		}
+	}
+}
+
+// The dissector for Wireshark names each opcode.
+//
+// Source: [OP-118]
+func TestDissectorHasOpcodes(t *testing.T) {
+	b, err := os.ReadFile("../../packaging/wireshark/lwio.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 256 {
+		op := Opcode(i)
+		if entry := fmt.Sprintf("[0x%02x] = %q,", i, op); (op.Known() || op.FileCall()) != strings.Contains(string(b), entry) {
+			t.Errorf("%v: the dissector has %s: %v", op, entry, strings.Contains(string(b), entry))
 		}
 	}
 }

@@ -12,7 +12,7 @@ local negotiate = Proto("lwio_negotiate", "LWIO NEGOTIATE")
 local opcodes = {
 	[0x00] = "READ", [0x01] = "WRITE", [0x02] = "VEC_READ", [0x03] = "VEC_WRITE", [0x04] = "CLOSE", [0x05] = "CANCEL",
 	[0x06] = "AUTH", [0x07] = "REGISTER", [0x08] = "CREDIT", [0x09] = "INTERRUPT",
-	[0x80] = "LOCK", [0x81] = "UNLOCK", [0x82] = "SYNC", [0x83] = "SETSIZE", [0x84] = "STAT",
+	[0x80] = "LOCK", [0x81] = "UNLOCK", [0x82] = "SYNC", [0x83] = "SETSIZE", [0x84] = "STAT", [0x85] = "LOOKUP",
 }
 local vectored = {[0x02] = true, [0x03] = true}
 

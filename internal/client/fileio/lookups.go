@@ -9,6 +9,7 @@ import (
 	"lwio/internal/client/rdmaconn"
 	"lwio/internal/client/smbshare"
 	"lwio/internal/ntstatus"
+	"lwio/internal/smb/smbclient"
 	"lwio/internal/wire"
 )
 
@@ -25,7 +26,8 @@ type lookups struct {
 
 	mu      sync.Mutex // guards the following fields
 	opening bool
-	root    *File // nil until it is open
+	root    *File          // nil until it is open
+	failed  *rdmaconn.Conn // the connection with which the root could not be opened
 }
 
 // describeName asks the server to describe a file or a directory: by LOOKUP, or over SMB if there is no connection that
@@ -60,7 +62,8 @@ func (c *Client) lookUp(ctx context.Context, clean string) (e smbshare.Entry, ok
 
 // of returns the root of the share, which it opens if names are asked for again and again; nil if there is none.
 func (l *lookups) of(ctx context.Context, c *Client) *File {
-	if !c.takesLookups() {
+	cn := c.takesLookups()
+	if cn == nil {
 		return nil
 	}
 	l.mu.Lock()
@@ -68,7 +71,7 @@ func (l *lookups) of(ctx context.Context, c *Client) *File {
 	switch {
 	case l.root != nil && l.root.h.Err() == nil:
 		return l.root
-	case l.opening:
+	case l.opening || l.failed == cn:
 		return nil
 	case l.root == nil && l.asked.Add(1) <= lookupsBeforeOpening:
 		return nil
@@ -82,18 +85,21 @@ func (l *lookups) of(ctx context.Context, c *Client) *File {
 	l.mu.Lock()
 	l.opening = false
 	if err != nil {
-		return nil // the call over SMB reports why
+		if smbclient.Refused(err) {
+			l.failed = cn
+		}
+		return nil
 	}
 	l.root = root
 	return root
 }
 
-// takesLookups reports whether a connection takes LOOKUP.
-func (c *Client) takesLookups() bool {
+// takesLookups returns a connection that takes LOOKUP, or nil.
+func (c *Client) takesLookups() *rdmaconn.Conn {
 	for _, r := range c.Paths {
 		if cn := r.Live(); cn != nil && cn.Limits.Names {
-			return true
+			return cn
 		}
 	}
-	return false
+	return nil
 }
