@@ -86,8 +86,14 @@ func TestComposeRunsTheImage(t *testing.T) {
 	if user := fmt.Sprint(at(t, service, "cap_drop"), at(t, service, "cap_add"), at(t, service, "ulimits", "memlock")); user != "[ALL] [IPC_LOCK] -1" {
 		t.Errorf("the rights are %s", user)
 	}
-	if out := fmt.Sprint(at(t, service, "tmpfs")); !strings.HasPrefix(out, "["+filepath.Dir(valueOf(t, at(t, service, "command"), "--state"))+":") {
-		t.Errorf("the state is not in memory: %s", out)
+	// A volume outlives a restart of the container, and begins with the owner and the mode of the directory of the image.
+	const volume = "state"
+	mount := volume + ":" + filepath.Dir(valueOf(t, at(t, service, "command"), "--state"))
+	if out := fmt.Sprint(at(t, service, "volumes")); !strings.Contains(out+" ", " "+mount+"]") {
+		t.Errorf("the state is not in a volume: %s", out)
+	}
+	if all := at(t, documentsOf(t, "compose.yaml")[0], "volumes"); !strings.Contains(fmt.Sprint(all), volume+":") {
+		t.Errorf("there is no volume %s: %v", volume, all)
 	}
 }
 
