@@ -68,13 +68,13 @@ func (r *RestoreRequest) excludesWriters() bool {
 
 // changed reports whether another process has changed the file since the earlier process of the server. A change sets the
 // times of the content and of the inode to the present. A client, or a program, may set the former to any other time, and
-// a rename or a link sets the latter alone. A time in the future comes of a clock that was set back.
+// a rename or a link sets the latter alone. A time in the future comes of a clock that was set back, or of a client.
 func (r *RestoreRequest) changed(info FileInfo) bool {
 	at := info.Modified
 	if info.Changed.Before(at) {
 		at = info.Changed
 	}
-	return !r.Unchanged.IsZero() && at.After(r.Unchanged) && !at.After(time.Now())
+	return !r.Unchanged.IsZero() && at.After(r.Unchanged) && !info.Modified.After(time.Now()) && !info.Changed.After(time.Now())
 }
 
 // Errors of Restore.
