@@ -68,50 +68,39 @@ func notDone(o *rdmaconn.FileCall) bool {
 	return st == ntstatus.FileClosed || st == ntstatus.Cancelled
 }
 
-// ask sends a call that may be done twice. ok is false if it has to go over SMB.
-func (f *File) ask(ctx context.Context, message func(fid uint16) wire.Header, use func(*rdmaconn.FileCall) error) (ok bool, err error) {
-	return f.askOf(ctx, "", message, use)
-}
-
-// askOf is ask about a name in a directory.
-func (f *File) askOf(ctx context.Context, name string, message func(fid uint16) wire.Header, use func(*rdmaconn.FileCall) error) (ok bool, err error) {
+// ask sends a STAT, or a LOOKUP of a name in a directory. ok is false if the question has to go over SMB.
+func (f *File) ask(ctx context.Context, name string, message func(fid uint16, to wire.RDMARegion) wire.Header) (e smbshare.Entry, ok bool, err error) {
 	cn, fid := f.callPath(ctx)
-	if cn == nil {
-		return false, nil
+	if cn == nil || len(name) > cn.Limits.Write {
+		return e, false, nil
 	}
-	o := f.c.newCall(message(fid))
+	o := f.c.newCall(message(fid, wire.RDMARegion{Length: wire.StatInfoSize}))
 	o.Name = name
 	err = cn.Call(ctx, o)
 	switch {
 	case base.IsLost(err):
-		return false, nil
+		return e, false, nil
 	case err != nil:
-		return true, err // o is given up, perhaps
-	case notDone(o):
-		f.c.freeCall(o)
-		return false, nil
+		return e, true, err // o is given up, perhaps
+	}
+	defer f.c.freeCall(o)
+	if notDone(o) {
+		return e, false, nil
 	}
 	f.c.fileCalls.Add(1)
-	err = rdmaconn.StatusError(o.Status)
-	if err == nil && use != nil {
-		err = use(o)
+	if err = rdmaconn.StatusError(o.Status); err != nil {
+		return e, true, err
 	}
-	f.c.freeCall(o)
-	return true, err
+	i, err := wire.DecodeStatInfo(o.Info[:])
+	return entryOf(&i), true, err
 }
 
 // describe asks for the size, the times and the attributes.
-func (f *File) describe(ctx context.Context) (e smbshare.Entry, err error) {
-	stat := func(fid uint16) wire.Header { return wire.NewStat(fid, wire.RDMARegion{Length: wire.StatInfoSize}) }
-	ok, err := f.ask(ctx, stat, func(o *rdmaconn.FileCall) error {
-		i, err := wire.DecodeStatInfo(o.Info[:])
-		e = entryOf(&i)
-		return err
-	})
-	if !ok {
-		return f.h.Stat(ctx)
+func (f *File) describe(ctx context.Context) (smbshare.Entry, error) {
+	if e, ok, err := f.ask(ctx, "", wire.NewStat); ok {
+		return e, err
 	}
-	return e, err
+	return f.h.Stat(ctx)
 }
 
 // entryOf returns the answer to STAT as SMB describes files. No real file is larger than the largest int64.

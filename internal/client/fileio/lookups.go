@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 
 	"lwio/internal/client/rdmaconn"
 	"lwio/internal/client/smbshare"
@@ -22,9 +21,8 @@ const lookupsBeforeOpening = 1
 //
 // Source: [OP-118]
 type lookups struct {
-	asked atomic.Uint32 // descriptions before the root was opened
-
 	mu      sync.Mutex // guards the following fields
+	asked   int        // descriptions before the root was opened, up to lookupsBeforeOpening
 	opening bool
 	root    *File          // nil until it is open
 	failed  *rdmaconn.Conn // the connection with which the root could not be opened
@@ -48,12 +46,7 @@ func (c *Client) lookUp(ctx context.Context, clean string) (e smbshare.Entry, ok
 	if root == nil {
 		return e, false, nil
 	}
-	message := func(fid uint16) wire.Header { return wire.NewLookup(fid, wire.RDMARegion{Length: wire.StatInfoSize}) }
-	ok, err = root.askOf(ctx, clean, message, func(o *rdmaconn.FileCall) error {
-		i, err := wire.DecodeStatInfo(o.Info[:])
-		e = entryOf(&i)
-		return err
-	})
+	e, ok, err = root.ask(ctx, clean, wire.NewLookup)
 	if errors.Is(err, ntstatus.FileNotAvailable) {
 		return e, false, nil // the call over SMB waits for the file
 	}
@@ -73,7 +66,8 @@ func (l *lookups) of(ctx context.Context, c *Client) *File {
 		return l.root
 	case l.opening || l.failed == cn:
 		return nil
-	case l.root == nil && l.asked.Add(1) <= lookupsBeforeOpening:
+	case l.asked < lookupsBeforeOpening:
+		l.asked++
 		return nil
 	}
 	l.opening, l.root = true, nil
